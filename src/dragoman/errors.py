@@ -1,0 +1,51 @@
+"""Every error that dragoman raises on purpose: one sentence each, with an exit code and an HTTP status.
+
+A message says what is wrong, where (file and line, when there is one) and what to do about it.
+The command line prints the message alone; the server sends it with ``http_status``.
+"""
+
+from __future__ import annotations
+
+
+class DragomanError(Exception):
+    """Base of every error of ours. ``exit_code`` is for commands, ``http_status`` for the server."""
+
+    exit_code: int = 1
+    http_status: int = 400
+
+
+class ConfigError(DragomanError):
+    """A configuration that cannot be used: an unknown key, a value out of range, settings that contradict."""
+
+
+class UsageError(DragomanError):
+    """A command called the wrong way: options that exclude each other, a missing argument."""
+
+    exit_code = 2
+
+
+class DataError(DragomanError):
+    """Text that cannot be read as asked: bad bytes, a missing column, files of unequal length."""
+
+
+class BundleError(DragomanError):
+    """A model directory or checkpoint that is missing, damaged or of another format."""
+
+    http_status = 500
+
+
+class RunError(DragomanError):
+    """A training run that cannot start, go on or be resumed."""
+
+    http_status = 500
+
+
+def nearest(word: str, known: list[str]) -> str:
+    """`` (did you mean "x"?)`` for the known word closest to ``word``, or an empty string.
+
+    The closeness is that of :func:`difflib.get_close_matches`.
+    """
+    import difflib
+
+    match = difflib.get_close_matches(word, known, n=1, cutoff=0.5)
+    return f' (did you mean "{match[0]}"?)' if match else ""

@@ -1,0 +1,94 @@
+"""Writing files so that a crash leaves either the old content or the new, never half of it."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, Any
+
+from dragoman.errors import DragomanError
+
+
+def _refuse(path: Path, error: OSError) -> DragomanError:
+    reason = error.strerror or error.__class__.__name__
+    return DragomanError(f"cannot write {path}: {reason}; choose a place that is writable.")
+
+
+def _permissions() -> int:
+    """The mode a plain ``open`` would give a new file (``mkstemp`` alone always makes it private)."""
+    mask = os.umask(0)
+    os.umask(mask)
+    return 0o666 & ~mask
+
+
+@contextlib.contextmanager
+def atomic_file(path: str | os.PathLike[str], mode: str = "w") -> Iterator[IO[Any]]:
+    """Open a temporary file beside ``path`` and rename it over ``path`` when the block ends without error.
+
+    ``mode`` is ``"w"`` (UTF-8 text, line feeds kept) or ``"wb"``.
+    Raises :class:`DragomanError` where the place cannot be written.
+    """
+    path = Path(path)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
+    except OSError as error:
+        raise _refuse(path, error) from error
+    text = {} if "b" in mode else {"encoding": "utf-8", "newline": "\n"}
+    try:
+        with os.fdopen(handle, mode, **text) as stream:  # type: ignore[call-overload]  # mode is not a literal
+            yield stream
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.chmod(name, _permissions())
+        os.replace(name, path)
+    except OSError as error:
+        raise _refuse(path, error) from error
+    finally:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(name)
+
+
+def write_text(path: str | os.PathLike[str], text: str) -> None:
+    """Write ``text`` as UTF-8, atomically."""
+    with atomic_file(path) as stream:
+        stream.write(text)
+
+
+def write_json(path: str | os.PathLike[str], value: Any) -> None:
+    """Write ``value`` as indented JSON, atomically."""
+    write_text(path, json.dumps(value, indent=2, ensure_ascii=False) + "\n")
+
+
+@contextlib.contextmanager
+def atomic_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """Yield a temporary folder beside ``path``; it takes the place of ``path`` when the block ends without error.
+
+    An existing folder is replaced: it is renamed away, the new one renamed in, and the old one removed, so
+    that the only moment without a folder lies between two renames.
+    """
+    path = Path(path)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        part = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent))
+    except OSError as error:
+        raise _refuse(path, error) from error
+    old = part.with_suffix(".old")
+    try:
+        yield part
+        os.chmod(part, _permissions() | 0o111)
+        if path.exists():
+            os.rename(path, old)
+        os.rename(part, path)
+    except OSError as error:
+        raise _refuse(path, error) from error
+    finally:
+        if old.exists() and not path.exists():
+            os.rename(old, path)
+        shutil.rmtree(part, ignore_errors=True)
+        shutil.rmtree(old, ignore_errors=True)
