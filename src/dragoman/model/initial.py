@@ -1,0 +1,37 @@
+"""Initial values of the weights."""
+
+from __future__ import annotations
+
+import math
+
+from torch import Tensor, nn
+
+from dragoman.config import ModelConfig
+
+
+def initialise(module: nn.Module, config: ModelConfig) -> None:
+    """Draw the matrices of ``module`` as ``config.init`` says; norms and learned positions keep their own.
+
+    xavier: U(±sqrt(6 / (fan_in + fan_out))) (Glorot and Bengio 2010), each projection as a matrix of its own,
+    biases zero. kaiming: U(±sqrt(6 / fan_in)) (He et al. 2015), biases as PyTorch draws them. torch: PyTorch's
+    own values. Embeddings: N(0, 1/D), so that they have length 1 in expectation and unit variance once
+    scaled by sqrt(D); or like the matrices (``embedding_init``).
+    """
+    for part in module.modules():
+        if isinstance(part, nn.Embedding):
+            if config.embedding_init == "normal":
+                nn.init.normal_(part.weight, std=config.d_model**-0.5)
+            elif config.init != "torch":
+                _matrix(part.weight, config.init)
+        elif isinstance(part, nn.Linear) and config.init != "torch":
+            _matrix(part.weight, config.init)
+            if part.bias is not None and config.init == "xavier":
+                nn.init.zeros_(part.bias)
+
+
+def _matrix(weight: Tensor, rule: str) -> None:
+    if rule == "xavier":
+        nn.init.xavier_uniform_(weight)
+    else:
+        bound = math.sqrt(6.0 / weight.shape[1])
+        nn.init.uniform_(weight, -bound, bound)
