@@ -1,0 +1,1 @@
+"""Text: files in, token batches out."""
