@@ -1,0 +1,175 @@
+"""The model directory: all that is needed to translate. This file alone knows its layout.
+
+``config.json``, ``model.safetensors``, the tokenizer's files, ``decode.json`` and ``README.md`` (the model card).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import torch
+from pydantic import ValidationError
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+
+from dragoman.config import Config, DecodeConfig, ModelConfig
+from dragoman.errors import BundleError, ConfigError, DragomanError
+from dragoman.explain import explain
+from dragoman.files import atomic_folder, write_json, write_text
+from dragoman.model.transformer import Transformer
+from dragoman.text.tokenizer import TokenizerPair
+
+FORMAT_VERSION = 1
+
+C = TypeVar("C", bound=Config)
+
+
+@dataclass
+class Bundle:
+    """A model with its tokenizers, its default way to decode, its languages and its card (Markdown)."""
+
+    model: Transformer
+    tokenizers: TokenizerPair
+    decode: DecodeConfig
+    src_lang: str = "src"
+    tgt_lang: str = "tgt"
+    card: str = ""
+
+
+def unique_weights(model: torch.nn.Module) -> dict[str, Tensor]:
+    """The state dict with each tied matrix once, under the first of its names."""
+    shared = {id(tensor): name for name, tensor in reversed(list(model.state_dict(keep_vars=True).items()))}
+    return {
+        name: tensor.detach() for name, tensor in model.state_dict(keep_vars=True).items() if shared[id(tensor)] == name
+    }
+
+
+def load_unique_weights(model: torch.nn.Module, weights: dict[str, Tensor], where: str) -> None:
+    """Fill ``model`` with what :func:`unique_weights` gave; raises :class:`BundleError` with every misfit at once."""
+    wanted = unique_weights(model)
+    problems = [f"{name} is missing" for name in wanted if name not in weights]
+    problems += [f"{name} is unknown" for name in weights if name not in wanted]
+    problems += [
+        f"{name} has shape {list(weights[name].shape)}, not {list(tensor.shape)}"
+        for name, tensor in wanted.items()
+        if name in weights and weights[name].shape != tensor.shape
+    ]
+    if problems:
+        shown = "; ".join(problems[:8]) + (f"; and {len(problems) - 8} more" if len(problems) > 8 else "")
+        raise BundleError(f"{where} does not fit its configuration: {shown}.")
+    with torch.no_grad():
+        for name, tensor in wanted.items():
+            tensor.copy_(weights[name])
+
+
+def read_tensors(path: Path) -> dict[str, Tensor]:
+    """The tensors of a safetensors file. Raises :class:`BundleError` where it is missing, cut short or damaged."""
+    try:
+        with safe_open(path, framework="pt") as file:
+            return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  # the file is no dict
+    except OSError as error:
+        reason = "it is missing" if isinstance(error, FileNotFoundError) else error.strerror or "unreadable"
+        raise BundleError(f"cannot read {path}: {reason}; copy the folder again.") from None
+    except SafetensorError as error:
+        raise BundleError(f"{path} is damaged or cut short ({error}); copy the folder again.") from None
+
+
+def save_bundle(bundle: Bundle, folder: str | os.PathLike[str]) -> None:
+    """Write a model directory, atomically; one that stands there is replaced, anything else is refused."""
+    folder = Path(folder)
+    if folder.exists() and not (folder / "config.json").is_file() and (not folder.is_dir() or any(folder.iterdir())):
+        raise DragomanError(f"{folder} exists and is no model directory; choose another place.")
+    config = {
+        "format_version": FORMAT_VERSION,
+        "src_lang": bundle.src_lang,
+        "tgt_lang": bundle.tgt_lang,
+        "model": bundle.model.config.model_dump(mode="json"),
+    }
+    with atomic_folder(folder) as part:
+        write_json(part / "config.json", config)
+        weights = {name: tensor.cpu().contiguous() for name, tensor in unique_weights(bundle.model).items()}
+        save_file(weights, part / "model.safetensors")
+        bundle.tokenizers.save(part)
+        write_json(part / "decode.json", bundle.decode.model_dump(mode="json"))
+        write_text(part / "README.md", bundle.card)
+
+
+def load_bundle(
+    folder: str | os.PathLike[str], device: str | torch.device = "cpu", dtype: torch.dtype = torch.float32
+) -> Bundle:
+    """Read a model directory, the model in evaluation mode. Raises :class:`BundleError` for one that cannot be used."""
+    folder = Path(folder)
+    if not folder.is_dir():
+        what = "is a file" if folder.exists() else "does not exist"
+        raise BundleError(f"{folder} {what}; give a model directory, such as runs/NAME/best.")
+    config, model_config = read_config(folder)
+    tokenizers = TokenizerPair.load(folder)
+    sizes = (tokenizers.src.vocab_size, tokenizers.tgt.vocab_size)
+    if sizes != (model_config.src_vocab_size, model_config.tgt_vocab_size):
+        raise BundleError(
+            f"{folder}: the tokenizers have {sizes[0]} and {sizes[1]} tokens, and the model "
+            f"{model_config.src_vocab_size} and {model_config.tgt_vocab_size}; copy the folder again."
+        )
+    weights = read_tensors(folder / "model.safetensors")
+    with torch.device("meta"):
+        model = Transformer(model_config)
+    model = _allocate(model, dtype)
+    load_unique_weights(model, weights, str(folder / "model.safetensors"))
+    decode = _settings(folder / "decode.json", _read_json(folder / "decode.json"), DecodeConfig)
+    card = folder / "README.md"
+    text = card.read_text(encoding="utf-8", errors="replace") if card.is_file() else ""
+    model.to(device).eval()
+    return Bundle(
+        model, tokenizers, decode, str(config.get("src_lang", "src")), str(config.get("tgt_lang", "tgt")), text
+    )
+
+
+def _allocate(model: Transformer, dtype: torch.dtype) -> Transformer:
+    """Real storage for a model made on the meta device; position tables are made anew when first used."""
+    model = model.to_empty(device="cpu").to(dtype)
+    if model.config.tie_embeddings == "all":
+        model.src_embedding.weight = model.tgt_embedding.weight
+    if model.config.tie_embeddings != "none":
+        model.output.weight = model.tgt_embedding.weight
+    return model
+
+
+def read_config(folder: Path) -> tuple[dict[str, Any], ModelConfig]:
+    """``config.json``, whole and its model part. Raises :class:`BundleError`."""
+    path = folder / "config.json"
+    config = _read_json(path)
+    version = config.get("format_version")
+    if version != FORMAT_VERSION:
+        raise BundleError(
+            f"{path} has format version {version}, and this dragoman reads {FORMAT_VERSION}; "
+            "use a dragoman of the age of the model."
+        )
+    return config, _settings(path, config.get("model"), ModelConfig)
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        reason = "it is missing" if isinstance(error, FileNotFoundError) else error.strerror or "unreadable"
+        raise BundleError(f"cannot read {path}: {reason}; give a complete model directory.") from None
+    except (ValueError, RecursionError):
+        raise BundleError(f"{path} is not valid JSON; copy the folder again.") from None
+    if not isinstance(value, dict):
+        raise BundleError(f"{path} holds no JSON object; copy the folder again.")
+    return value
+
+
+def _settings(path: Path, values: Any, kind: type[C]) -> C:
+    try:
+        return kind.model_validate(values)
+    except ValidationError as error:
+        problems = "; ".join(text for _, text in explain(error, kind))
+        raise BundleError(f"{path}: {problems}; copy the folder again.") from None
+    except ConfigError as error:
+        raise BundleError(f"{path}: {error}") from None

@@ -1,0 +1,48 @@
+"""What a translation carries: the text, its score, its tokens and, on request, what it attended to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from dragoman.model.transformer import Attention
+
+
+@dataclass
+class Translation:
+    """One translation.
+
+    ``logprob`` is the sum of ``token_logprobs``, the natural log-probabilities of all target tokens after
+    ``<s>``, ``</s>`` included where it was produced (``finished``); ``score`` is ``logprob`` over the length norm.
+    ``tokens`` and ``src_tokens`` are readable pieces, special tokens included; ``ids`` are the target ids
+    (``</s>`` included). ``alternatives`` are the other translations, best first. ``attention`` holds for
+    encoder, decoder and cross a list with a tensor [H,query,key] per layer; a query of decoder and cross is the
+    position that predicts the token of the same place in ``tokens``.
+    """
+
+    text: str
+    score: float = 0.0
+    logprob: float = 0.0
+    tokens: list[str] = field(default_factory=list)
+    src_tokens: list[str] = field(default_factory=list)
+    finished: bool = True
+    alternatives: list[Translation] = field(default_factory=list)
+    attention: Attention | None = None
+    ids: list[int] = field(default_factory=list)
+    token_logprobs: list[float] = field(default_factory=list)
+
+    def fields(self) -> dict[str, Any]:
+        """Everything but the attention, for JSON."""
+        return {
+            "text": self.text,
+            "score": self.score,
+            "logprob": self.logprob,
+            "finished": self.finished,
+            "tokens": self.tokens,
+            "token_logprobs": self.token_logprobs,
+            "src_tokens": self.src_tokens,
+            "alternatives": [
+                {k: v for k, v in other.fields().items() if k != "alternatives"} for other in self.alternatives
+            ],
+        }
