@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from dragoman.errors import DragomanError as DragomanError
     from dragoman.model.transformer import Transformer as Transformer
     from dragoman.training.run import train as train
-    from dragoman.translator import Translation as Translation
+    from dragoman.translation import Translation as Translation
     from dragoman.translator import Translator as Translator
 
 _HOMES = {
@@ -32,7 +32,7 @@ _HOMES = {
     "TokenizerConfig": "dragoman.config",
     "TrainConfig": "dragoman.config",
     "Transformer": "dragoman.model.transformer",
-    "Translation": "dragoman.translator",
+    "Translation": "dragoman.translation",
     "Translator": "dragoman.translator",
     "load_config": "dragoman.configfile",
     "train": "dragoman.training.run",

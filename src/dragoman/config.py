@@ -6,66 +6,38 @@ An unknown key is an error that names the nearest known one. Reading YAML is in 
 from __future__ import annotations
 
 import math
-from typing import Annotated, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, cast
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag, ValidationError, model_validator
 
 from dragoman.errors import ConfigError, nearest
+from dragoman.explain import explain
+
+if TYPE_CHECKING:
+    from pydantic._internal._model_construction import ModelMetaclass
+else:
+    ModelMetaclass = type(BaseModel)  # pydantic exports it under no public name
 
 Fraction = Annotated[float, Field(ge=0.0, lt=1.0)]
 Count = Annotated[int, Field(ge=0)]
 Positive = Annotated[int, Field(ge=1)]
 
 
-def explain(error: ValidationError, model: type[BaseModel], prefix: str = "") -> list[tuple[tuple[str, ...], str]]:
-    """The problems in a pydantic error as ``(key path, sentence)``, unknown keys with their nearest known name."""
-    problems = []
-    for item in error.errors():
-        place = tuple(str(part) for part in item["loc"] if part not in _UNION_NAMES)
-        dotted = ".".join((*((prefix,) if prefix else ()), *place))
-        if item["type"] == "extra_forbidden":
-            problems.append((place, f'unknown key "{dotted}"{nearest(place[-1], _keys_beside(model, place))}'))
-        elif item["type"] == "missing":
-            problems.append((place, f'"{dotted}" is missing'))
-        elif item["type"] == "value_error":
-            problems.append((place, str(item["ctx"]["error"]) if not dotted else f'"{dotted}": {item["ctx"]["error"]}'))
-        else:
-            value = repr(item["input"])
-            value = value if len(value) <= 60 else value[:57] + "..."
-            problems.append((place, f'"{dotted}" is {value}: {_lower_first(item["msg"])}'))
-    return problems
-
-
-def _lower_first(text: str) -> str:
-    return text[:1].lower() + text[1:]
-
-
-def _keys_beside(model: type[BaseModel], place: tuple[str, ...]) -> list[str]:
-    """The keys that are known where the last part of ``place`` stands."""
-    current: Any = model
-    for part in place[:-1]:
-        field = current.model_fields.get(part) if isinstance(current, type) else None
-        current = getattr(field, "annotation", None)
-    if isinstance(current, type) and issubclass(current, BaseModel):
-        return list(current.model_fields)
-    return sorted({name for corpus in _CORPUS_KINDS for name in corpus.model_fields})
-
-
-class _ConfigMeta(type(BaseModel)):  # type: ignore[misc]  # pydantic does not export its metaclass by name
+class _ConfigMeta(ModelMetaclass):
     """Turns pydantic's error into ours where a caller makes a configuration; nested ones are validated inside."""
 
-    def __call__(cls, **values: Any) -> Any:
+    def __call__(cls, **values: Any) -> Any:  # noqa: N805 (a metaclass: its instances are classes)
         try:
             return super().__call__(**values)
         except ValidationError as error:
-            problems = "; ".join(text for _, text in explain(error, cls))
+            problems = "; ".join(text for _, text in explain(error, cast("type[BaseModel]", cls)))
             raise ConfigError(f"{cls.__name__}: {problems}.") from None
 
 
 class Config(BaseModel, metaclass=_ConfigMeta):
     """Frozen, strict about keys; a bad value raises :class:`ConfigError` from Python too."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True, allow_inf_nan=False)
 
     def changed(self, **changes: Any) -> Self:
         """A copy with some fields changed, checked like a new one."""
@@ -79,7 +51,9 @@ class ModelConfig(Config):
     tgt_vocab_size: Positive | None = Field(None, description="target tokens; null: the tokenizer's")
     d_model: Positive = Field(512, description="width of the residual stream, in features")
     n_heads: Positive = Field(8, description="attention heads; d_model must be a multiple")
-    n_kv_heads: Positive | None = Field(None, description="key and value heads, shared by groups of heads; null: n_heads")
+    n_kv_heads: Positive | None = Field(
+        None, description="key and value heads, shared by groups of heads; null: n_heads"
+    )
     n_encoder_layers: Count = Field(6, description="layers")
     n_decoder_layers: Count = Field(6, description="layers")
     d_ff: Positive = Field(2048, description="inner width of the feed-forward part, in features")
@@ -130,13 +104,17 @@ class ModelConfig(Config):
             raise ValueError(f"rotary positions need an even head width, and d_model / n_heads is {self.d_head}")
         sizes = (self.src_vocab_size, self.tgt_vocab_size)
         if self.tie_embeddings == "all" and sizes[0] != sizes[1]:
-            raise ValueError(f"tie_embeddings: all needs one joint vocabulary, and the sizes are {sizes[0]} and {sizes[1]}")
+            raise ValueError(
+                f"tie_embeddings: all needs one joint vocabulary, and the sizes are {sizes[0]} and {sizes[1]}"
+            )
         ids = {"tgt_pad_id": self.tgt_pad_id, "bos_id": self.bos_id, "eos_id": self.eos_id}
         for name, value in ids.items():
             if self.tgt_vocab_size is not None and value >= self.tgt_vocab_size:
                 raise ValueError(f"{name} {value} lies outside the target vocabulary of {self.tgt_vocab_size}")
         if self.src_vocab_size is not None and self.src_pad_id >= self.src_vocab_size:
-            raise ValueError(f"src_pad_id {self.src_pad_id} lies outside the source vocabulary of {self.src_vocab_size}")
+            raise ValueError(
+                f"src_pad_id {self.src_pad_id} lies outside the source vocabulary of {self.src_vocab_size}"
+            )
         return self
 
     @property
@@ -170,7 +148,9 @@ class ModelConfig(Config):
         from dragoman.presets import PRESETS
 
         if name not in PRESETS:
-            raise ConfigError(f'no preset is called "{name}"{nearest(name, list(PRESETS))}; there are {", ".join(PRESETS)}.')
+            raise ConfigError(
+                f'no preset is called "{name}"{nearest(name, list(PRESETS))}; there are {", ".join(PRESETS)}.'
+            )
         return cls(**{**PRESETS[name], **changes})
 
 
@@ -199,7 +179,9 @@ class TableCorpus(Config):
     path: Annotated[tuple[str, ...], BeforeValidator(lambda v: (v,) if isinstance(v, str) else v), Field(min_length=1)]
     src_field: str | Count = Field(0, description="column name (dots go into nested fields), or its index from 0")
     tgt_field: str | Count = Field(1, description="column name (dots go into nested fields), or its index from 0")
-    header: bool | None = Field(None, description="tsv, csv: the first row is a header; null: yes where a field is a name")
+    header: bool | None = Field(
+        None, description="tsv, csv: the first row is a header; null: yes where a field is a name"
+    )
     split: str | None = Field(None, description="a folder saved by datasets: the split in it")
 
 
@@ -218,10 +200,6 @@ class HeldOutCorpus(Config):
     """Pairs held out from the training text by seed; no sentence of either side stays in training."""
 
     split: Positive = Field(description="pairs to hold out")
-
-
-_CORPUS_KINDS: tuple[type[Config], ...] = (HubCorpus, TableCorpus, HeldOutCorpus, TextCorpus)
-_UNION_NAMES = {kind.__name__ for kind in _CORPUS_KINDS}
 
 
 def _corpus_kind(value: Any) -> str:
@@ -310,7 +288,7 @@ class DecodeConfig(Config):
 
     beam_size: Positive = Field(5, description="hypotheses kept; 1: greedy")
     length_norm: Literal["gnmt", "power", "none"] = Field("gnmt", description="((5+n)/6)^A (Wu et al. 2016), n^A or 1")
-    length_penalty: Annotated[float, Field(allow_inf_nan=False)] = Field(1.0, description="the exponent A")
+    length_penalty: float = Field(1.0, description="the exponent A")
     n_best: Positive = Field(1, description="translations returned per sentence")
     max_length_ratio: Annotated[float, Field(ge=0.0)] = Field(2.0, description="target tokens per source token")
     max_length_extra: Count = Field(10, description="target tokens on top of the ratio")
@@ -326,7 +304,9 @@ class DecodeConfig(Config):
     @model_validator(mode="after")
     def _possible(self) -> Self:
         if self.n_best > self.beam_size and not self.sample:
-            raise ValueError(f"n_best {self.n_best} needs a beam_size of at least {self.n_best}, and it is {self.beam_size}")
+            raise ValueError(
+                f"n_best {self.n_best} needs a beam_size of at least {self.n_best}, and it is {self.beam_size}"
+            )
         if self.max_length is not None and self.min_length > self.max_length:
             raise ValueError(f"min_length {self.min_length} is above max_length {self.max_length}")
         return self

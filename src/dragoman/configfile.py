@@ -10,37 +10,57 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
-from dragoman.config import RunConfig, explain
+from dragoman.config import RunConfig
 from dragoman.errors import ConfigError, UsageError
+from dragoman.explain import Place, explain
 from dragoman.files import write_text
 
-Line = dict[tuple[str, ...], int]
+Lines = dict[Place, int]
 
 
-class _Loader(yaml.SafeLoader):
-    """YAML 1.2's idea of booleans and numbers: ``no`` is a language, ``1e-3`` is a number."""
+class _Resolver(yaml.resolver.BaseResolver):
+    """The plain words and numbers of YAML 1.2's core schema: ``no`` is a language, ``1e-3`` a number, no dates."""
 
 
-_Loader.yaml_implicit_resolvers = {
-    first: [(tag, rule) for tag, rule in rules if tag not in ("tag:yaml.org,2002:bool", "tag:yaml.org,2002:float")]
-    for first, rules in yaml.SafeLoader.yaml_implicit_resolvers.items()
-}
-_Loader.add_implicit_resolver("tag:yaml.org,2002:bool", re.compile(r"^(?:true|false|True|False)$"), list("tTfF"))
-_Loader.add_implicit_resolver(
-    "tag:yaml.org,2002:float",
-    re.compile(r"^[-+]?(?:[0-9]+\.[0-9]*(?:[eE][-+]?[0-9]+)?|\.[0-9]+(?:[eE][-+]?[0-9]+)?|[0-9]+[eE][-+]?[0-9]+)$"),
-    list("-+.0123456789"),
-)
+for _tag, _pattern, _first in (
+    ("null", r"~|null|Null|NULL|", ["~", "n", "N", ""]),
+    ("bool", r"true|True|TRUE|false|False|FALSE", list("tTfF")),
+    ("int", r"[-+]?(?:0|[1-9][0-9]*)|0x[0-9a-fA-F]+", list("-+0123456789")),
+    ("float", r"[-+]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?", list("-+.0123456789")),
+):
+    _Resolver.add_implicit_resolver(f"tag:yaml.org,2002:{_tag}", re.compile(f"^(?:{_pattern})$"), _first)
 
 
-def _construct(node: yaml.Node, path: tuple[str, ...], lines: Line, where: str) -> Any:
+class _Loader(yaml.SafeLoader, _Resolver):
+    """Reads with :class:`_Resolver`."""
+
+    yaml_implicit_resolvers = _Resolver.yaml_implicit_resolvers
+
+
+class _Dumper(yaml.SafeDumper, _Resolver):
+    """Quotes what :class:`_Resolver` would read as something other than text, and escapes line ends of all kinds."""
+
+    yaml_implicit_resolvers = _Resolver.yaml_implicit_resolvers
+
+
+def _represent_text(dumper: _Dumper, text: str) -> yaml.ScalarNode:
+    style = '"' if any(end in text for end in "\n\r\x85\u2028\u2029") else None
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style)
+
+
+_Dumper.add_representer(str, _represent_text)
+
+
+def _construct(node: yaml.Node, path: Place, lines: Lines, where: str) -> Any:
     """The value of a node; ``lines`` collects the line of each key path."""
     lines.setdefault(path, node.start_mark.line + 1)
     if isinstance(node, yaml.MappingNode):
         values: dict[str, Any] = {}
         for key_node, value_node in node.value:
-            key = str(getattr(key_node, "value", ""))
             line = key_node.start_mark.line + 1
+            if not isinstance(key_node, yaml.ScalarNode):
+                raise ConfigError(f"{where}, line {line}: a key is not a plain word; write it as one.")
+            key = str(key_node.value)
             if key in values:
                 raise ConfigError(f'{where}, line {line}: the key "{".".join((*path, key))}" stands twice; keep one.')
             lines[(*path, key)] = line
@@ -55,7 +75,7 @@ def _construct(node: yaml.Node, path: tuple[str, ...], lines: Line, where: str) 
         loader.dispose()
 
 
-def _parse(text: str, where: str, lines: Line, path: tuple[str, ...] = ()) -> Any:
+def _parse(text: str, where: str, lines: Lines, path: Place = ()) -> Any:
     try:
         node = yaml.compose(text, Loader=_Loader)
         return None if node is None else _construct(node, path, lines, where)
@@ -64,19 +84,39 @@ def _parse(text: str, where: str, lines: Line, path: tuple[str, ...] = ()) -> An
         line = f", line {mark.line + 1}" if mark is not None else ""
         problem = getattr(error, "problem", None) or str(error).splitlines()[0]
         raise ConfigError(f"{where}{line}: not valid YAML ({problem}); mend it there.") from None
+    except RecursionError:
+        raise ConfigError(f"{where}: nested without end, or too deep; write it flat.") from None
 
 
-def _override(values: dict[str, Any], assignment: str) -> None:
+def _override(values: dict[str, Any], assignment: str) -> Place:
+    """Set the key that ``KEY=VALUE`` names; returns its path."""
     key, equals, text = assignment.partition("=")
-    if not equals or not key.strip():
+    place = tuple(key.strip().split("."))
+    if not equals or not all(place):
         raise UsageError(f'"{assignment}" is not KEY=VALUE; write for example train.lr=0.002.')
-    parts = key.strip().split(".")
     target = values
-    for part in parts[:-1]:
+    for depth, part in enumerate(place[:-1], start=1):
         inner = target.get(part)
-        target[part] = inner = dict(inner) if isinstance(inner, dict) else {}
+        if inner is not None and not isinstance(inner, dict):
+            raise ConfigError(
+                f'"{assignment}": "{".".join(place[:depth])}" is {inner!r} and has no keys; set it whole.'
+            )
+        target[part] = inner = dict(inner or {})
         target = inner
-    target[parts[-1]] = _parse(text, f'"{assignment}"', {})
+    target[place[-1]] = _parse(text, f'"{assignment}"', {})
+    return place
+
+
+def _read(path: Path) -> str:
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise ConfigError(f"cannot read {path}: {error.strerror}; give the path of a configuration file.") from None
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = content[: error.start].count(b"\n") + 1
+        raise ConfigError(f"{path}, line {line}: not UTF-8; save the file as UTF-8.") from None
 
 
 def load_config(path: str | os.PathLike[str], overrides: list[str] | None = None) -> RunConfig:
@@ -86,29 +126,23 @@ def load_config(path: str | os.PathLike[str], overrides: list[str] | None = None
     was given as an override. Raises :class:`ConfigError` that names the file and the line.
     """
     path = Path(path)
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise ConfigError(f"{path}: not UTF-8 at byte {error.start}; save it as UTF-8.") from None
-    except OSError as error:
-        raise ConfigError(f"cannot read {path}: {error.strerror}; give the path of a configuration file.") from None
-    lines: Line = {}
+    text = _read(path)
+    lines: Lines = {}
     values = _parse(text, str(path), lines)
     if not isinstance(values, dict):
         raise ConfigError(f"{path}: no keys in it; see recipes/ for examples.")
-    overridden = set()
-    for assignment in overrides or []:
-        _override(values, assignment)
-        overridden.add(tuple(assignment.partition("=")[0].strip().split(".")))
+    overridden = {_override(values, assignment) for assignment in overrides or []}
     try:
         config = RunConfig.model_validate(values)
     except ValidationError as error:
         raise ConfigError(_sentence(error, path, lines, overridden)) from None
     start = Path.cwd() if ("data", "dir") in overridden else path.resolve().parent
-    return config.model_copy(update={"data": config.data.model_copy(update={"dir": str(start / config.data.dir)})})
+    return config.model_copy(
+        update={"data": config.data.model_copy(update={"dir": str(start / Path(config.data.dir).expanduser())})}
+    )
 
 
-def _sentence(error: ValidationError, path: Path, lines: Line, overridden: set[tuple[str, ...]]) -> str:
+def _sentence(error: ValidationError, path: Path, lines: Lines, overridden: set[Place]) -> str:
     texts = []
     for place, text in explain(error, RunConfig):
         if any(place[: len(key)] == key for key in overridden):
@@ -122,4 +156,4 @@ def _sentence(error: ValidationError, path: Path, lines: Line, overridden: set[t
 def dump_config(config: RunConfig, path: str | os.PathLike[str]) -> None:
     """Write every setting, resolved, as YAML that :func:`load_config` reads back to an equal configuration."""
     values = config.model_dump(mode="json")
-    write_text(path, yaml.safe_dump(values, sort_keys=False, allow_unicode=True, default_flow_style=None, width=120))
+    write_text(path, yaml.dump(values, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=120))

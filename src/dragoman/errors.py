@@ -34,18 +34,23 @@ class BundleError(DragomanError):
     http_status = 500
 
 
+class ConversionError(DragomanError):
+    """Weights of another implementation that cannot be read, or a model that one cannot express; lists every reason."""
+
+
 class RunError(DragomanError):
     """A training run that cannot start, go on or be resumed."""
 
     http_status = 500
 
 
-def nearest(word: str, known: list[str]) -> str:
+def nearest(word: str, known: list[str], prefix: str = "") -> str:
     """`` (did you mean "x"?)`` for the known word closest to ``word``, or an empty string.
 
-    The closeness is that of :func:`difflib.get_close_matches`.
+    ``prefix`` is shown before the known word and takes no part in the comparison. The closeness is that of
+    :func:`difflib.get_close_matches`.
     """
     import difflib
 
     match = difflib.get_close_matches(word, known, n=1, cutoff=0.5)
-    return f' (did you mean "{match[0]}"?)' if match else ""
+    return f' (did you mean "{prefix}{match[0]}"?)' if match else ""

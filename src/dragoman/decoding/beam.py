@@ -1,28 +1,27 @@
-"""Beam search over a step function, batched over sentences. A beam of 1 is greedy search.
+"""Beam search over a step function, batched over sources. A beam of one is greedy search.
 
-Shapes: N open sentences, K beam size, R = N·K rows, V vocabulary, n tokens so far.
+The logits stay on the model's device; the books (sums, tokens, parents) are small and kept on the CPU, the sums in
+float64. Shapes: N open sentences, W hypotheses of each, R = N·W rows of a step, V vocabulary, n tokens so far.
 """
 
 from __future__ import annotations
 
+from bisect import insort_right
 from collections.abc import Sequence
-from typing import Any, Protocol
+from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from dragoman.config import DecodeConfig
-from dragoman.decoding.hypothesis import Hypothesis, best_reachable, length_norm
-from dragoman.decoding.rules import Rules, check_prefixes, log_probabilities
+from dragoman.decoding.constraints import Rules, check_request
+from dragoman.decoding.hypothesis import Hypothesis
+from dragoman.decoding.length import best_reachable, length_norm
+from dragoman.decoding.step import NEVER, Step, best_tokens, log_probabilities
 
 
-class Step(Protocol):
-    """One decoding step: tokens [R] -> logits [R,V]; row i goes on from row ``parents[i]`` of the last step."""
-
-    def __call__(self, tokens: Tensor, state: Any, parents: Tensor | None = None) -> Tensor:
-        """Logits for the token after ``tokens``."""
-
-
+@torch.no_grad()
 def beam_search(
     step: Step,
     state: Any,
@@ -34,111 +33,189 @@ def beam_search(
     limits: Sequence[int],
     forbidden: Sequence[int] = (),
     prefixes: Sequence[Sequence[int]] | None = None,
-    device: torch.device | None = None,
+    device: torch.device | str | None = None,
 ) -> list[list[Hypothesis]]:
-    """The ``n_best`` best translations of each source, best first.
+    """The best translations of each source, at most ``n_best``, best score first, all different.
 
-    A step considers the best 2·K candidates of a sentence; ``</s>`` finishes a hypothesis only among the first
-    K of them. A sentence ends when no open hypothesis can still win, or at its limit (target tokens after
-    ``<s>``, ``</s>`` included), where open hypotheses compete unfinished. ``forbidden`` ids are never produced.
-    Raises :class:`DataError` for a prefix that cannot be forced and for logits that are not numbers.
+    A step takes the best 2·``beam_size`` candidates of a sentence. ``</s>`` finishes a hypothesis only where it is
+    among the first ``beam_size`` of them; the best ``beam_size`` others go on. A sentence's search ends when no
+    open hypothesis can still be among its ``n_best``, with ``beam_size`` 1 (greedy) at its first ``</s>``, and in
+    any case after ``limits[i]`` target tokens (``</s>`` counts), where the open hypotheses compete unfinished. Of
+    equal candidates the earlier hypothesis and the lower id win. Where the rules leave a sentence nothing to go on
+    with and nothing has finished, its hypotheses end as they are, unfinished.
+
+    ``forbidden`` ids never come, save in ``prefixes`` (ids that the translation of each source has to begin with).
+    The tokens for ``step`` are made on ``device``, the model's.
+    Raises :class:`DataError` for limits or prefixes that cannot be met, :class:`RunError` for logits that are NaN.
     """
-    prefixes = [[] for _ in range(n_sources)] if prefixes is None else prefixes
-    check_prefixes(prefixes, limits, eos_id)
-    search = _Search(config, eos_id, limits, Rules(config, eos_id, forbidden, prefixes), device)
-    tokens = torch.full((n_sources,), bos_id, device=device)
-    parents: Tensor | None = None
-    while search.open:
-        logits = step(tokens, state, parents)
-        tokens, parents = search.advance(logits)
-    return [search.results(source) for source in range(n_sources)]
+    prefixes = check_request(prefixes, limits, n_sources, eos_id)
+    rules = Rules(config, eos_id=eos_id, forbidden=forbidden, prefixes=prefixes)
+    search = BeamSearch(config, rules, eos_id, limits)
+    tokens, parents = torch.full((n_sources,), bos_id, dtype=torch.int64, device=device), None
+    while search.is_open:
+        search.advance(step(tokens, state, parents))
+        tokens, parents = search.beams.last.to(device), search.beams.parents.to(device)
+    return [sentence.best for sentence in search.sentences]
 
 
-class _Search:
-    """The open hypotheses of all sentences as tensors, and the hypotheses that ended."""
+class BeamSearch:
+    """The state of one search: the hypotheses that are open, and for each sentence the best of those that ended."""
 
-    def __init__(
-        self, config: DecodeConfig, eos_id: int, limits: Sequence[int], rules: Rules, device: torch.device | None
-    ) -> None:
-        self.config = config
-        self.eos_id = eos_id
-        self.limits = limits
+    def __init__(self, config: DecodeConfig, rules: Rules, eos_id: int, limits: Sequence[int]) -> None:
+        self.size = config.beam_size
         self.rules = rules
-        self.open = list(range(len(limits)))
-        self.done: list[list[Hypothesis]] = [[] for _ in limits]
-        # Before the first step each sentence has one row; afterwards `width` rows, some perhaps dead (-inf).
-        self.width = 1
-        self.history = torch.empty(len(limits), 0, dtype=torch.int64, device=device)
-        self.token_logprobs = torch.empty(len(limits), 0, device=device)
-        self.sums = torch.zeros(len(limits), 1, device=device)
+        self.eos_id = eos_id
+        self.sentences = [Sentence(config, limit) for limit in limits]
+        self.beams = Beams.start(len(limits))
 
-    def advance(self, logits: Tensor) -> tuple[Tensor, Tensor]:
-        """Take the best candidates of a step; the next step's tokens [R] and their parent rows [R] come back."""
-        scores = log_probabilities(logits)
-        rows = [source for source in self.open for _ in range(self.width)]
-        allowed = self.rules.apply(scores, self.history, rows)
-        size, beam = allowed.shape[-1], self.config.beam_size
-        totals = (self.sums.to(scores.dtype).view(-1, 1) + allowed).view(len(self.open), self.width * size)
-        count = min(2 * beam, totals.shape[1])
-        best, flat = totals.topk(count, dim=1)
-        origin = (
-            flat.div(size, rounding_mode="floor")
-            + self.width * torch.arange(len(self.open), device=flat.device)[:, None]
+    @property
+    def is_open(self) -> bool:
+        """Whether any sentence still has hypotheses to extend."""
+        return len(self.beams.sources) > 0
+
+    def advance(self, logits: Tensor) -> None:
+        """Extend the open hypotheses by one token, ``logits`` [R,V] being the step's for their rows."""
+        before = self.beams
+        logprobs = log_probabilities(logits)
+        self.rules.apply(logprobs, before.history, before.row_sources)
+        candidates = before.extended(logprobs, 2 * self.size)
+        self._finish(candidates)
+        going = candidates.going_on(self.eos_id, self.size)
+        self.beams = going.of_sentences(self._undecided(going, before))
+
+    def _finish(self, candidates: Beams) -> None:
+        """Offer the candidates that end with ``</s>`` among the first ``beam_size`` to their sentences."""
+        first = slice(0, self.size)
+        ends = (candidates.tokens[:, first, -1] == self.eos_id) & candidates.sums[:, first].isfinite()
+        for place, rank in ends.nonzero().tolist():
+            self.sentences[int(candidates.sources[place])].offer(candidates, place, rank, finished=True)
+
+    def _undecided(self, going: Beams, before: Beams) -> list[int]:
+        """The places of the sentences whose search goes on; the hypotheses of one at its limit end unfinished."""
+        places = []
+        for place, (source, best) in enumerate(zip(going.sources.tolist(), going.sums[:, 0].tolist(), strict=True)):
+            sentence = self.sentences[source]
+            if best == NEVER and not sentence.best:
+                sentence.offer_all(before, place)
+            elif going.n == sentence.limit:
+                sentence.offer_all(going, place)
+            elif best != NEVER and not sentence.is_decided(best, going.n):
+                places.append(place)
+        return places
+
+
+@dataclass(frozen=True)
+class Beams:
+    """The hypotheses of the open sentences, each sentence's best first.
+
+    Where a sentence has fewer than W, the rest is dead: a sum of -inf over tokens without meaning.
+    """
+
+    sources: Tensor  # [N] which source each sentence is
+    sums: Tensor  # [N,W] log-probabilities, float64
+    tokens: Tensor  # [N,W,n]
+    logprobs: Tensor  # [N,W,n] of each token, float64
+    rows: Tensor  # [N,W] the rows of the last step that they go on from
+
+    @classmethod
+    def start(cls, n_sources: int) -> Beams:
+        """One empty hypothesis for each source."""
+        empty = torch.empty(n_sources, 1, 0)
+        sources = torch.arange(n_sources)
+        return cls(sources, torch.zeros(n_sources, 1).double(), empty.long(), empty.double(), sources[:, None])
+
+    @property
+    def n(self) -> int:
+        """Tokens so far."""
+        return self.tokens.shape[2]
+
+    @property
+    def last(self) -> Tensor:
+        """The last token of each hypothesis, [R]."""
+        return self.tokens[:, :, -1].flatten()
+
+    @property
+    def parents(self) -> Tensor:
+        """The row of the last step that each hypothesis goes on from, [R]."""
+        return self.rows.flatten()
+
+    @property
+    def history(self) -> Tensor:
+        """The tokens of each row, [R,n]."""
+        return self.tokens.flatten(0, 1)
+
+    @property
+    def row_sources(self) -> Tensor:
+        """The source of each row, [R]."""
+        return self.sources.repeat_interleave(self.sums.shape[1])
+
+    def extended(self, logprobs: Tensor, count: int) -> Beams:
+        """Each sentence's best ``count`` continuations by one token, given those of its rows, ``logprobs`` [R,V]."""
+        sentences, width = self.sums.shape
+        values, tokens = best_tokens(logprobs, count)
+        sums = (self.sums.view(-1, 1) + values).view(sentences, -1)
+        # The order of the candidates is that of (hypothesis, value, id), and the sort is stable.
+        sums, order = sums.sort(dim=1, descending=True, stable=True)
+        sums, order = sums[:, :count], order[:, :count]
+        rows = order // values.shape[1] + width * torch.arange(sentences)[:, None]
+        token, value = (part.view(sentences, -1).gather(1, order)[:, :, None] for part in (tokens, values))
+        return Beams(
+            self.sources,
+            sums,
+            torch.cat([self.tokens.flatten(0, 1)[rows], token], dim=2),
+            torch.cat([self.logprobs.flatten(0, 1)[rows], value], dim=2),
+            rows,
         )
-        token = flat % size
-        ends = (token == self.eos_id) & best.isfinite()
-        length = self.history.shape[1] + 1
-        self._finish(best, origin, token, ends[:, :beam], scores, length)
-        return self._go_on(best, origin, token, ends, scores, length)
 
-    def _finish(self, best: Tensor, origin: Tensor, token: Tensor, ends: Tensor, scores: Tensor, length: int) -> None:
-        """Keep the candidates that end with ``</s>`` among the first ``beam_size``."""
-        for sentence, rank in ends.nonzero().tolist():
-            row = int(origin[sentence, rank])
-            self._keep(sentence, row, self.eos_id, best[sentence, rank].item(), scores[row, self.eos_id].item(), True)
+    def going_on(self, eos_id: int, count: int) -> Beams:
+        """Each sentence's best ``count`` hypotheses that do not end with ``</s>``, columns of dead ones left out."""
+        sums = self.sums.masked_fill(self.tokens[:, :, -1] == eos_id, NEVER)
+        sums, rank = sums.sort(dim=1, descending=True, stable=True)
+        width = max(1, min(count, int(sums.isfinite().sum(1).max())))
+        sums, rank = sums[:, :width], rank[:, :width]
+        place = torch.arange(len(rank))[:, None]
+        return Beams(self.sources, sums, self.tokens[place, rank], self.logprobs[place, rank], self.rows[place, rank])
 
-    def _keep(self, sentence: int, row: int, token: int, total: float, last: float, finished: bool) -> None:
-        tokens = [*self.history[row].tolist(), token]
-        logprobs = [*self.token_logprobs[row].tolist(), last]
-        score = total / length_norm(self.config, len(tokens))
-        self.done[self.open[sentence]].append(Hypothesis(tokens, total, score, logprobs, finished))
+    def of_sentences(self, places: list[int]) -> Beams:
+        """The hypotheses of the sentences at ``places``."""
+        if len(places) == len(self.sources):
+            return self
+        kept = torch.tensor(places, dtype=torch.int64)
+        return Beams(self.sources[kept], self.sums[kept], self.tokens[kept], self.logprobs[kept], self.rows[kept])
 
-    def _go_on(
-        self, best: Tensor, origin: Tensor, token: Tensor, ends: Tensor, scores: Tensor, length: int
-    ) -> tuple[Tensor, Tensor]:
-        """The best ``beam_size`` candidates without ``</s>`` become the open hypotheses; decided sentences leave."""
-        live = best.masked_fill(token == self.eos_id, float("-inf"))
-        sums, rank = live.topk(min(self.config.beam_size, live.shape[1]), dim=1)
-        origin, token = origin.gather(1, rank), token.gather(1, rank)
-        for sentence, source in enumerate(self.open):
-            if length == self.limits[source]:
-                for place in sums[sentence].isfinite().nonzero().flatten().tolist():
-                    row, last = int(origin[sentence, place]), int(token[sentence, place])
-                    self._keep(sentence, row, last, sums[sentence, place].item(), scores[row, last].item(), False)
-        still = [
-            place for place, best_sum in enumerate(sums[:, 0].tolist()) if not self._decided(place, best_sum, length)
-        ]
-        kept = torch.tensor(still, dtype=torch.int64, device=sums.device)
-        sums, origin, token = sums[kept], origin[kept].flatten(), token[kept].flatten()
-        last_logprobs = scores[origin, token].to(self.token_logprobs.dtype if length > 1 else scores.dtype)
-        self.history = torch.cat([self.history[origin], token[:, None]], dim=1)
-        self.token_logprobs = torch.cat([self.token_logprobs[origin].to(scores.dtype), last_logprobs[:, None]], dim=1)
-        self.sums = sums
-        self.width = sums.shape[1]
-        self.open = [self.open[place] for place in still]
-        return token, origin
 
-    def _decided(self, place: int, best_sum: float, length: int) -> bool:
-        """Whether no open hypothesis of a sentence can still enter its ``n_best``."""
-        source = self.open[place]
-        if length >= self.limits[source] or best_sum == float("-inf"):
-            return True
-        finished = self.done[source]
-        if len(finished) < self.config.n_best:
+class Sentence:
+    """What has ended of one sentence's search: the best ``n_best`` hypotheses, best first."""
+
+    def __init__(self, config: DecodeConfig, limit: int) -> None:
+        self.config = config
+        self.limit = limit
+        self.best: list[Hypothesis] = []
+
+    def offer(self, beams: Beams, place: int, rank: int, *, finished: bool) -> None:
+        """Keep a hypothesis that ended if it is among the best; of equal scores the earlier stays in front."""
+        logprob = beams.sums[place, rank].item()
+        score = logprob / length_norm(self.config, beams.n)
+        if self._is_full and score <= self.best[-1].score:
+            return
+        tokens, logprobs = beams.tokens[place, rank].tolist(), beams.logprobs[place, rank].tolist()
+        hypothesis = Hypothesis(tokens, logprob, score, logprobs, finished)
+        insort_right(self.best, hypothesis, key=lambda other: -other.score)
+        del self.best[self.config.n_best :]
+
+    def offer_all(self, beams: Beams, place: int) -> None:
+        """Offer the sentence's hypotheses as they are, unfinished."""
+        for rank in beams.sums[place].isfinite().nonzero().flatten().tolist():
+            self.offer(beams, place, rank, finished=False)
+
+    def is_decided(self, logprob: float, n: int) -> bool:
+        """Whether an open hypothesis of ``n`` tokens, the best having ``logprob``, can no longer be among the best."""
+        if not self._is_full:
             return False
-        bar = sorted((hypothesis.score for hypothesis in finished), reverse=True)[self.config.n_best - 1]
-        return bar >= best_reachable(self.config, best_sum, length, self.limits[source])
+        return self.config.beam_size == 1 or self.best[-1].score >= best_reachable(
+            self.config, logprob, n, self.limit
+        )
 
-    def results(self, source: int) -> list[Hypothesis]:
-        """The best of a sentence's ended hypotheses."""
-        return sorted(self.done[source], key=lambda hypothesis: -hypothesis.score)[: self.config.n_best]
+    @property
+    def _is_full(self) -> bool:
+        return len(self.best) == self.config.n_best

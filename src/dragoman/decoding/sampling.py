@@ -1,6 +1,6 @@
-"""Drawing translations at random. Line k draws from (seed, k), whatever its neighbours in the batch.
+"""Translations drawn at random. Line k draws from (seed, k), whatever its neighbours in the batch.
 
-Shapes: R rows, V vocabulary.
+Shapes: R rows (translations being drawn), V vocabulary, C candidates.
 """
 
 from __future__ import annotations
@@ -13,11 +13,13 @@ import torch
 from torch import Tensor
 
 from dragoman.config import DecodeConfig
-from dragoman.decoding.beam import Step
-from dragoman.decoding.hypothesis import Hypothesis, length_norm
-from dragoman.decoding.rules import Rules, check_prefixes, log_probabilities
+from dragoman.decoding.constraints import Rules, check_request
+from dragoman.decoding.hypothesis import Hypothesis
+from dragoman.decoding.length import length_norm
+from dragoman.decoding.step import NEVER, Step, best_tokens, log_probabilities
 
 
+@torch.no_grad()
 def sample(
     step: Step,
     state: Any,
@@ -30,68 +32,96 @@ def sample(
     line_numbers: Sequence[int],
     forbidden: Sequence[int] = (),
     prefixes: Sequence[Sequence[int]] | None = None,
-    device: torch.device | None = None,
+    device: torch.device | str | None = None,
 ) -> list[list[Hypothesis]]:
-    """``n_best`` draws for each source, best score first; ``line_numbers`` name the sources for the seed.
+    """``n_best`` independent draws for each source, best score first; two may be alike.
 
-    A token is drawn from softmax(logits / temperature), cut to the ``top_k`` likeliest and to the likeliest
-    that together reach ``top_p`` (Holtzman et al. 2020). The log-probabilities reported are the model's own.
+    A token is drawn from softmax(log-probability / ``temperature``) over what the rules allow, cut to the ``top_k``
+    likeliest (Fan et al. 2018) and then to the fewest of these that together reach ``top_p`` (Holtzman et al. 2020).
+    Draw j of source i depends on ``seed``, ``line_numbers[i]`` (from 0) and j, and on no other source. The
+    log-probabilities reported are the model's own. A draw ends unfinished at its limit, or where the rules leave it
+    no token. The other parameters and the errors are those of :func:`dragoman.decoding.beam.beam_search`.
     """
-    prefixes = [[] for _ in range(n_sources)] if prefixes is None else prefixes
-    check_prefixes(prefixes, limits, eos_id)
-    rules = Rules(config, eos_id, forbidden, prefixes)
-    sources = [source for source in range(n_sources) for _ in range(config.n_best)]
+    prefixes = check_request(n_sources, limits, prefixes, eos_id)
+    rules = Rules(config, eos_id=eos_id, forbidden=forbidden, prefixes=prefixes)
     draws = [
-        np.random.default_rng((abs(config.seed), line_numbers[source], copy))
-        for source in range(n_sources)
-        for copy in range(config.n_best)
+        [_Draw(source, limit, _generator(config.seed, line, copy)) for copy in range(config.n_best)]
+        for source, (limit, line) in enumerate(zip(limits, line_numbers, strict=True))
     ]
-    tokens: list[list[int]] = [[] for _ in sources]
-    logprobs: list[list[float]] = [[] for _ in sources]
-    rows = list(range(len(sources)))
-    feed = torch.full((n_sources,), bos_id, device=device)
-    parents: Tensor | None = None
-    while rows:
-        logits = step(feed, state, parents)
-        if parents is None:
-            logits = logits.repeat_interleave(config.n_best, 0)
-        scores = log_probabilities(logits)
-        history = torch.tensor([tokens[row] for row in rows], dtype=torch.int64, device=scores.device)
-        allowed = rules.apply(scores, history.view(len(rows), -1), [sources[row] for row in rows])
-        drawn = _draw(allowed, config, [draws[row] for row in rows])
-        for place, (row, token) in enumerate(zip(rows, drawn, strict=True)):
-            tokens[row].append(token)
-            logprobs[row].append(scores[place, token].item())
-        open_places = [
-            place
-            for place, row in enumerate(rows)
-            if tokens[row][-1] != eos_id and len(tokens[row]) < limits[sources[row]]
-        ]
-        first = [sources[row] for row in rows] if parents is None else list(range(len(rows)))
-        parents = torch.tensor([first[place] for place in open_places], dtype=torch.int64, device=scores.device)
-        feed = torch.tensor([drawn[place] for place in open_places], dtype=torch.int64, device=scores.device)
-        rows = [rows[place] for place in open_places]
-    results: list[list[Hypothesis]] = [[] for _ in range(n_sources)]
-    for source, ids, values in zip(sources, tokens, logprobs, strict=True):
-        total = sum(values)
-        score = total / length_norm(config, len(ids))
-        results[source].append(Hypothesis(ids, total, score, values, ids[-1] == eos_id))
-    return [sorted(found, key=lambda hypothesis: -hypothesis.score) for found in results]
+    going = [draw for of_source in draws for draw in of_source]
+    tokens, parents = torch.full((n_sources,), bos_id, dtype=torch.int64, device=device), None
+    while going:
+        logits = step(tokens, state, parents)
+        rows = torch.tensor([draw.row for draw in going])
+        values, drawn = _draw(log_probabilities(logits)[rows.to(logits.device)], rules, config, going)
+        for draw, token, value in zip(going, drawn.tolist(), values.tolist(), strict=True):
+            draw.append(token, value, eos_id)
+        going = [draw for draw in going if not draw.ended]
+        tokens = torch.tensor([draw.tokens[-1] for draw in going], dtype=torch.int64, device=device)
+        parents = torch.tensor([draw.row for draw in going], dtype=torch.int64, device=device)
+        for row, draw in enumerate(going):
+            draw.row = row
+    return [
+        sorted((draw.hypothesis(config, eos_id) for draw in of_source), key=lambda hypothesis: -hypothesis.score)
+        for of_source in draws
+    ]
 
 
-def _draw(allowed: Tensor, config: DecodeConfig, draws: list[np.random.Generator]) -> list[int]:
-    """One token a row by inverting the cumulative distribution of the tokens, likeliest first."""
-    scaled = allowed.double() / config.temperature
-    ordered, index = scaled.sort(dim=-1, descending=True, stable=True)
-    if config.top_k:
-        ordered[:, config.top_k :] = float("-inf")
-    probabilities = ordered.softmax(-1)
-    if config.top_p < 1.0:
-        before = probabilities.cumsum(-1) - probabilities
-        probabilities = probabilities.masked_fill(before >= config.top_p, 0.0)
-        probabilities = probabilities / probabilities.sum(-1, keepdim=True)
-    cumulative = probabilities.cumsum(-1)
-    points = torch.tensor([[draw.random()] for draw in draws], dtype=torch.float64, device=allowed.device)
-    rank = torch.searchsorted(cumulative, points * cumulative[:, -1:], right=True)
-    last = (probabilities > 0).sum(-1, keepdim=True) - 1
-    return index.gather(1, torch.minimum(rank, last)).flatten().tolist()
+class _Draw:
+    """One translation being drawn; ``row`` is its row in the last step, in the first step its source."""
+
+    def __init__(self, source: int, limit: int, generator: np.random.Generator) -> None:
+        self.source = self.row = source
+        self.limit = limit
+        self.generator = generator
+        self.tokens: list[int] = []
+        self.logprobs: list[float] = []
+        self.ended = False
+
+    def append(self, token: int, logprob: float, eos_id: int) -> None:
+        """Take the token drawn; -inf says that the rules left none."""
+        if logprob == NEVER:
+            self.ended = True
+            return
+        self.tokens.append(token)
+        self.logprobs.append(logprob)
+        self.ended = token == eos_id or len(self.tokens) == self.limit
+
+    def hypothesis(self, config: DecodeConfig, eos_id: int) -> Hypothesis:
+        """The translation with its scores."""
+        logprob = sum(self.logprobs)
+        score = logprob / length_norm(config, len(self.tokens))
+        return Hypothesis(self.tokens, logprob, score, self.logprobs, self.tokens[-1:] == [eos_id])
+
+
+def _generator(seed: int, line: int, copy: int) -> np.random.Generator:
+    """The source of randomness of one draw; a negative seed is one of its own."""
+    return np.random.default_rng(np.random.SeedSequence(entropy=seed % 2**64, spawn_key=(line, copy)))
+
+
+def _draw(logprobs: Tensor, rules: Rules, config: DecodeConfig, draws: list[_Draw]) -> tuple[Tensor, Tensor]:
+    """One token for each row of ``logprobs`` [R,V]: its log-probability (-inf where none is allowed) and its id, [R].
+
+    ``logprobs`` is changed in place.
+    """
+    history = torch.tensor([draw.tokens for draw in draws], dtype=torch.int64).view(len(draws), -1)
+    rules.apply(logprobs, history, torch.tensor([draw.source for draw in draws]))
+    values, tokens = best_tokens(logprobs, config.top_k or logprobs.shape[1])
+    points = torch.tensor([draw.generator.random() for draw in draws], dtype=torch.float64)
+    rank = drawn_ranks(values, points, config.temperature, config.top_p)[:, None]
+    return values.gather(1, rank)[:, 0], tokens.gather(1, rank)[:, 0]
+
+
+def drawn_ranks(values: Tensor, points: Tensor, temperature: float, top_p: float) -> Tensor:
+    """The rank [R] that each row's point in [0,1) falls on, in the distribution of ``values`` [R,C], best first.
+
+    The values are log-probabilities up to a constant, in float64. A row of -inf gives rank 0.
+    """
+    probabilities = torch.softmax((values - values[:, :1]) / temperature, dim=1).nan_to_num(0.0)
+    before = probabilities.cumsum(1) - probabilities
+    probabilities = probabilities.masked_fill(before >= top_p, 0.0)
+    cumulative = probabilities.cumsum(1)
+    rank = torch.searchsorted(cumulative, points[:, None] * cumulative[:, -1:], right=True)
+    # Rounding may carry a point past the end.
+    last = (probabilities > 0).sum(1, keepdim=True) - 1
+    return torch.minimum(rank, last).clamp(min=0)[:, 0]

@@ -1,0 +1,113 @@
+"""The entry point: finds the command, imports its module alone, and turns errors into exit codes.
+
+0: done; 1: refused input; 2: wrong usage; 130: interrupted; 141: the reader of standard output went away.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from importlib import import_module
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from dragoman import __version__
+from dragoman.cli import common
+from dragoman.errors import DragomanError, UsageError, nearest
+
+# Command -> its module, which holds a function of the same name, and one line for the list of commands.
+# A line stands here, and not in the module, so that the list needs no imports.
+COMMANDS: dict[str, tuple[str, str]] = {
+    "metrics": ("dragoman.cli.metrics", "Score translations in a text file against references."),
+}
+
+
+class Commands(TyperGroup):
+    """The group of :data:`COMMANDS`. The context is click's, which typer bundles under no public name: ``Any`` here."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """The names of the commands, in the table's order."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Import a command; raises :class:`UsageError` for a name that the table lacks."""
+        if cmd_name not in COMMANDS:
+            raise UsageError(
+                f'no command is called "{cmd_name}"{nearest(cmd_name, list(COMMANDS))}; see dragoman --help.'
+            )
+        function = getattr(import_module(COMMANDS[cmd_name][0]), cmd_name)
+        single = typer.Typer(add_completion=False, rich_markup_mode=None, context_settings=common.CONTEXT)
+        single.command(cmd_name)(function)
+        return typer.main.get_command(single)
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """List the commands without importing them."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command; what goes wrong with the process around it ends here."""
+        try:
+            result = super().invoke(ctx)
+            if sys.stdout is not None:
+                sys.stdout.flush()
+            return result
+        except KeyboardInterrupt:
+            print("dragoman: interrupted.", file=sys.stderr)
+            raise typer.Exit(130) from None
+        except BrokenPipeError:
+            _abandon_stdout()
+            raise typer.Exit(141) from None
+        except OSError as error:
+            _abandon_stdout()
+            where = f"{error.filename}: " if error.filename else ""
+            raise DragomanError(f"{where}{error.strerror or error}; mend that and call the command again.") from error
+
+
+def _abandon_stdout() -> None:
+    """Point standard output nowhere, so that the interpreter's last flush cannot fail again."""
+    if sys.stdout is not None:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        print(f"dragoman {__version__}")
+        raise typer.Exit
+
+
+app = typer.Typer(
+    cls=Commands,
+    add_completion=False,
+    rich_markup_mode=None,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings=common.CONTEXT,
+)
+
+
+@app.callback()
+def _group(
+    quiet: common.Quiet = False,
+    verbose: common.Verbose = False,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    """Transformers for translation: train them, use them, look inside.
+
+    Each command says more with --help and shows an example.
+    """
+
+
+def main() -> None:
+    """Run ``dragoman`` with the arguments of the process."""
+    common.set_up_streams()
+    try:
+        app(prog_name="dragoman")
+    except DragomanError as error:
+        common.logger.debug("where it came from:", exc_info=True)
+        print(f"dragoman: {error}", file=sys.stderr)
+        sys.exit(error.exit_code)

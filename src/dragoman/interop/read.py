@@ -1,0 +1,225 @@
+"""Foreign weights in: a state dict becomes an ordinary :class:`Transformer`, or one error lists all that is wrong."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from dragoman.config import ModelConfig
+from dragoman.errors import ConfigError, ConversionError, nearest
+from dragoman.interop import infer
+from dragoman.interop.checkpoint import state_dict_of
+from dragoman.interop.format import Format, Slot, State, Variant, computes, refusal
+from dragoman.interop.positions import PositionTables
+from dragoman.model.transformer import Transformer
+from dragoman.presets import PRESETS
+
+_SIZES = ("d_model", "d_ff", "src_vocab_size", "tgt_vocab_size", "n_encoder_layers", "n_decoder_layers")
+
+
+@dataclass
+class Problems:
+    """All that is wrong with an import, by kind."""
+
+    missing: list[str] = field(default_factory=list)
+    unused: list[str] = field(default_factory=list)
+    wrong_shape: list[str] = field(default_factory=list)
+    unsupported: list[str] = field(default_factory=list)
+
+    def raise_any(self, name: str) -> None:
+        """Raise one :class:`ConversionError` with everything in it, if there is anything."""
+        parts = []
+        for title, items in (
+            ("missing", self.missing),
+            ("unused", self.unused),
+            ("wrong shape", self.wrong_shape),
+            ("unsupported", self.unsupported),
+        ):
+            if items:
+                parts.append(f"{title}: {', '.join(dict.fromkeys(items))}")
+        if parts:
+            raise ConversionError(
+                f"cannot read these weights as {name}: {'; '.join(parts)}; check the format and the facts given."
+            )
+
+
+def read(fmt: Format, checkpoint: Mapping[str, Any], dtype: torch.dtype, facts: dict[str, Any]) -> Transformer:
+    """The model that the weights make, in evaluation mode. The caller's tensors are copied, never changed."""
+    problems = Problems()
+    facts = dict(facts)
+    tensors = _tensors(state_dict_of(checkpoint), problems)
+    fmt, facts, wrong = fmt.resolved(facts, tensors)
+    problems.unsupported.extend(wrong)
+    layers = {f"n_{stack}_layers": infer.count_layers(fmt, tensors, stack) for stack in ("encoder", "decoder")}
+    slots = fmt.slots(layers["n_encoder_layers"], layers["n_decoder_layers"])
+    if not any(slot.key in tensors for slot in slots.values()):
+        raise ConversionError(
+            f"none of the {len(tensors)} keys is one of {fmt.name}'s; give the format that the weights have."
+        )
+    tables = PositionTables(fmt, tensors)
+    problems.wrong_shape.extend(tables.wrong_shape)
+    problems.unsupported.extend(tables.unsupported)
+    variant = _variant(fmt, facts, problems)
+    shapes = infer.our_shapes(slots, tensors)
+    seen: dict[str, Any] = {**layers, **infer.sizes(shapes), **infer.settings(fmt, shapes), **tables.seen()}
+    if variant.table is not None:
+        seen["positions"] = "table"
+    config = _config(fmt, seen, facts, problems)
+    _check_settings(fmt, config, problems)
+    with torch.device("meta"):
+        model = Transformer(config)
+    expected = {name: tensor.shape for name, tensor in model.state_dict().items()}
+    table = variant.table(config.max_length, config.d_model) if variant.table is not None else None
+    state = _position_state(fmt, config, tables, table, problems)
+    _check_keys(slots, tensors, expected, set(tables.keys), problems)
+    _check_tie(config, slots, tensors, problems)
+    problems.raise_any(fmt.name)
+    for name in expected:
+        if name not in state:
+            state[name] = _value(slots.get(name), tensors, expected[name])
+    _fill(model, {name: tensor.to("cpu", dtype, copy=True).contiguous() for name, tensor in state.items()})
+    if variant.note:
+        warnings.warn(f"these {fmt.name} weights are read with a fault kept: {variant.note}.", stacklevel=3)
+    return model.eval()
+
+
+def _tensors(state_dict: Mapping[str, Any], problems: Problems) -> dict[str, Tensor]:
+    """The entries that are tensors of numbers; the others are listed."""
+    tensors = {}
+    for key, value in state_dict.items():
+        if isinstance(value, Tensor) and value.is_floating_point() and value.layout == torch.strided:
+            tensors[key] = value.detach()
+        else:
+            kind = f"{value.dtype}" if isinstance(value, Tensor) else type(value).__name__
+            problems.unsupported.append(f"{key} holds {kind}, not floating-point numbers")
+    return tensors
+
+
+def _variant(fmt: Format, facts: dict[str, Any], problems: Problems) -> Variant:
+    """The variant asked for, or the first."""
+    known = list(fmt.variants)
+    chosen = str(facts.pop("variant", known[0] if known else ""))
+    if chosen in known:
+        return fmt.variants[chosen]
+    if chosen:
+        problems.unsupported.append(f'no variant is called "{chosen}"{nearest(chosen, known)}')
+    return Variant()
+
+
+def _config(fmt: Format, seen: dict[str, Any], facts: dict[str, Any], problems: Problems) -> ModelConfig:
+    """The configuration that preset, weights and facts give together; where they contradict, the weights alone."""
+    for name in [name for name in facts if name not in ModelConfig.model_fields]:
+        problems.unsupported.append(f'unknown fact "{name}"{nearest(name, [*ModelConfig.model_fields, *fmt.facts])}')
+        del facts[name]
+    for name in [name for name in _SIZES if name in facts]:
+        if name in seen and facts[name] != seen[name]:
+            problems.unsupported.append(f"{name}={facts[name]} was said, and the weights have {seen[name]}")
+            del facts[name]
+    kind = seen.get("positions")
+    if kind not in (None, "table") and facts.get("positions", kind) not in (kind, "learned"):
+        problems.unsupported.append(f"positions={facts['positions']} was said, and the weights hold {kind} ones")
+    if "n_heads" not in facts:
+        problems.unsupported.append("n_heads is not known from the weights: give it as a fact")
+    gated = "feed_forward" in seen and seen.pop("feed_forward") is None
+    if gated and "feed_forward" not in facts:
+        problems.unsupported.append("the feed-forward part is gated: say which gate with feed_forward=")
+    if seen.get("attention_bias") in ("", "qkvo"):
+        seen["attention_bias"] = seen["attention_bias"] == "qkvo"
+    safe = {**PRESETS[fmt.preset], "n_heads": 1, **({"feed_forward": "swiglu"} if gated else {}), **seen}
+    safe = {"d_model": 1, "d_ff": 1, **safe}
+    ids = {name: facts.get(name, safe.get(name, 3)) for name in ("src_pad_id", "tgt_pad_id", "bos_id", "eos_id")}
+    least = 1 + max((value for value in ids.values() if isinstance(value, int)), default=3)
+    safe = {"src_vocab_size": least, "tgt_vocab_size": least, **safe}
+    try:
+        return ModelConfig(**{**safe, **facts})
+    except ConfigError as error:
+        problems.unsupported.append(str(error).rstrip("."))
+        return ModelConfig(**{**safe, **dict.fromkeys(ids, 0)})
+
+
+def _check_settings(fmt: Format, config: ModelConfig, problems: Problems) -> None:
+    """The revision that fits best must fit; a tie is checked on the weights themselves."""
+    reasons = [
+        [
+            refusal(revision, config, name)
+            for name in revision
+            if name != "tie_embeddings" and not computes(revision, config, name)
+        ]
+        for revision in fmt.revisions
+    ]
+    fewest = min(range(len(reasons)), key=lambda index: len(reasons[index]))
+    problems.unsupported.extend(reasons[fewest])
+
+
+def _position_state(
+    fmt: Format, config: ModelConfig, tables: PositionTables, table: Tensor | None, problems: Problems
+) -> State:
+    """Our learned or fixed tables: the variant's ``table``, or those that came with the weights."""
+    for side, found in tables.tables.items():
+        rows = config.max_length if config.positions == "learned" else found.shape[0]
+        if list(found.shape) != [rows, config.d_model]:
+            key = (fmt.positions or ("", ""))[side == "tgt"]
+            problems.wrong_shape.append(f"{key} holds {list(found.shape)} and should hold {[rows, config.d_model]}")
+    if config.positions == "table" and table is not None:
+        return {f"{side}_positions.weight": table for side in ("src", "tgt")}
+    if config.positions != "learned":
+        return {}
+    if fmt.positions is None:
+        problems.unsupported.append("positions are learned, and no key for them was named")
+    problems.missing.extend(key for key in fmt.positions or () if key not in tables.keys)
+    return {f"{side}_positions.weight": found for side, found in tables.tables.items()}
+
+
+def _check_keys(
+    slots: Mapping[str, Slot],
+    tensors: Mapping[str, Tensor],
+    expected: Mapping[str, torch.Size],
+    used: set[str],
+    problems: Problems,
+) -> None:
+    """Every key is used, every tensor of ours is set, every shape fits; ``used`` are the keys of positions."""
+    for name, shape in expected.items():
+        slot = slots.get(name)
+        if slot is None:
+            continue
+        used.add(slot.key)
+        whole = torch.Size((shape[0] * slot.of, *shape[1:]))
+        if slot.key not in tensors:
+            problems.missing.append(slot.key)
+        elif tensors[slot.key].shape != whole:
+            found = list(tensors[slot.key].shape)
+            problems.wrong_shape.append(f"{slot.key} is {found} and should be {list(whole)}")
+    problems.unused.extend(key for key in tensors if key not in used)
+
+
+def _check_tie(
+    config: ModelConfig, slots: Mapping[str, Slot], tensors: Mapping[str, Tensor], problems: Problems
+) -> None:
+    """Matrices that shall be one must be equal."""
+    tied = {"none": (), "decoder": ("tgt_embedding",), "all": ("tgt_embedding", "src_embedding")}[config.tie_embeddings]
+    for name in tied:
+        keys = [slots[part].key for part in (f"{name}.weight", "output.weight") if part in slots]
+        if len(keys) == 2 and all(key in tensors for key in keys) and not torch.equal(*(tensors[key] for key in keys)):
+            problems.unsupported.append(f"tie_embeddings is {config.tie_embeddings}, and {' and '.join(keys)} differ")
+
+
+def _value(slot: Slot | None, tensors: Mapping[str, Tensor], shape: torch.Size) -> Tensor:
+    """The tensor in a slot; a new one where the format has none: zeros for a bias, N(0, 1/D) for a matrix."""
+    if slot is not None:
+        return tensors[slot.key].chunk(slot.of)[slot.part]
+    return torch.zeros(shape) if len(shape) == 1 else torch.empty(shape).normal_(std=1.0 / math.sqrt(shape[1]))
+
+
+def _fill(model: Transformer, state: State) -> None:
+    """Give a model without memory its tensors, and tie again what was tied."""
+    model.load_state_dict(state, assign=True)
+    if model.config.tie_embeddings != "none":
+        model.output.weight = model.tgt_embedding.weight
+    if model.config.tie_embeddings == "all":
+        model.src_embedding.weight = model.tgt_embedding.weight

@@ -1,0 +1,103 @@
+"""Our weights out: a foreign state dict, after exact rewritings where those are enough.
+
+Otherwise one error with every reason.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from dragoman.config import ModelConfig
+from dragoman.errors import ConversionError, nearest
+from dragoman.interop.format import Format, Slot, State, computes, refusal
+from dragoman.interop.positions import write_positions
+from dragoman.interop.rewrite import Rewrite, towards
+from dragoman.model.transformer import Transformer
+
+
+@dataclass(frozen=True)
+class ExportPlan:
+    """What an export would do: the rewritings, in order, and the reasons why it cannot be done."""
+
+    format: str
+    rewrites: tuple[Rewrite, ...]
+    refused: tuple[str, ...]
+
+    @property
+    def steps(self) -> list[str]:
+        """The rewritings in words."""
+        return [rewrite.text for rewrite in self.rewrites]
+
+
+def plan(fmt: Format, config: ModelConfig) -> ExportPlan:
+    """The way to the revision of the format that refuses least and rewrites least."""
+    plans = []
+    for revision in fmt.revisions:
+        rewrites, refused = [], []
+        for name, values in revision.items():
+            if computes(revision, config, name):
+                continue
+            ways = [way for value in values if (way := towards(config, name, value)) is not None]
+            if ways:
+                rewrites.append(ways[0])
+            else:
+                refused.append(refusal(revision, config, name))
+        plans.append(ExportPlan(fmt.name, tuple(rewrites), tuple(refused)))
+    return min(plans, key=lambda each: (len(each.refused), len(each.rewrites)))
+
+
+def write(fmt: Format, model: Transformer, facts: dict[str, Any]) -> State:
+    """The state dict that the foreign code loads, in the model's type, on the CPU; every tensor is a copy."""
+    fmt, facts, problems = fmt.resolved(facts, None)
+    facts.pop("tie_embeddings", None)
+    facts.pop("variant", None)
+    problems += [f'unknown fact "{name}"{nearest(name, list(fmt.facts))}' for name in facts]
+    way = plan(fmt, model.config)
+    problems += way.refused
+    state, config = {name: tensor.detach() for name, tensor in model.state_dict().items()}, model.config
+    problems += _table_problems(fmt, config, state)
+    if not problems:
+        for rewrite in way.rewrites:
+            state, config = rewrite(state, config)
+        written, problems = _gathered(fmt.slots(config.n_encoder_layers, config.n_decoder_layers), state)
+        written.update(write_positions(fmt, config, state, model.output.weight.dtype))
+    if problems:
+        raise ConversionError(
+            f"cannot write this model as {fmt.name}: {'; '.join(problems)}; choose another format for it."
+        )
+    return {key: tensor.to("cpu", copy=True).contiguous() for key, tensor in written.items()}
+
+
+def _gathered(slots: dict[str, Slot], state: State) -> tuple[State, list[str]]:
+    """Our tensors under foreign keys, slices put together; and the keys where two different ones meet."""
+    parts: dict[str, list[Tensor]] = {}
+    problems = []
+    for name, slot in slots.items():
+        if name not in state:
+            continue
+        stored = parts.setdefault(slot.key, [])
+        if len(stored) == slot.part:
+            stored.append(state[name])
+        elif not torch.equal(stored[slot.part], state[name]):
+            problems.append(f"{slot.key} would hold two matrices that differ, one of them {name}")
+    return {key: tensors[0] if len(tensors) == 1 else torch.cat(tensors) for key, tensors in parts.items()}, problems
+
+
+def _table_problems(fmt: Format, config: ModelConfig, state: State) -> list[str]:
+    """A fixed table goes out only where the format's code makes the same one."""
+    if config.positions == "table" and fmt.variants and "table" in fmt.allowed("positions"):
+        tables = [
+            variant.table(config.max_length, config.d_model) for variant in fmt.variants.values() if variant.table
+        ]
+        for side in ("src", "tgt"):
+            ours = state[f"{side}_positions.weight"]
+            if tables and not any(torch.equal(table.to(ours), ours) for table in tables):
+                return ["its position table is none that the code makes"]
+    shared = config.positions in ("learned", "table") and fmt.positions is not None and len(set(fmt.positions)) == 1
+    if shared and not torch.equal(state["src_positions.weight"], state["tgt_positions.weight"]):
+        return ["the one key for positions would hold two tables that differ"]
+    return []

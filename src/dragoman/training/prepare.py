@@ -1,0 +1,100 @@
+"""From the configuration's text to what the loop needs: tokenizers, a memory-mapped corpus, validation pairs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from dragoman.config import HeldOutCorpus, ModelConfig, RunConfig
+from dragoman.errors import ConfigError, DataError
+from dragoman.model.transformer import Transformer
+from dragoman.text.corpus import TokenCorpus, write_corpus
+from dragoman.text.heldout import hold_out
+from dragoman.text.readers import read_pairs
+from dragoman.text.tokenizer import TokenizerPair, train_tokenizers
+from dragoman.training.report import Reporter
+
+Pairs = list[tuple[str, str]]
+# What may differ between a model that training goes on from and the configuration: it is no part of the shape.
+_FREE_FIELDS = {"dropout", "attention_dropout", "activation_dropout", "embedding_dropout", "init", "embedding_init"}
+
+
+@dataclass
+class Prepared:
+    """The text of a run, ready for the loop. ``valid`` and ``test`` are raw pairs, None where there are none."""
+
+    tokenizers: TokenizerPair
+    corpus: TokenCorpus
+    valid: Pairs | None
+    test: Pairs | None
+
+
+def prepare(config: RunConfig, folder: Path, base: TokenizerPair | None, reporter: Reporter) -> Prepared:
+    """Read, tokenise and store the text of a run under ``folder``; what an earlier call completed is reused.
+
+    ``base`` holds the tokenizers of the model that training goes on from, which are then kept.
+    Raises :class:`DataError` where the text cannot be read or nothing is left of it.
+    """
+    data = config.data
+    train, valid = _split(config)
+    tokens, vocabulary = folder / "train", folder / "tokenizer"
+    if tokens.is_dir() and vocabulary.is_dir():
+        tokenizers, corpus = TokenizerPair.load(vocabulary), TokenCorpus.open(tokens)
+    else:
+        reporter.news("reading the training text")
+        tokenizers = base or train_tokenizers(config.tokenizer, train, Path(data.dir))
+        vocabulary.mkdir(parents=True, exist_ok=True)
+        tokenizers.save(vocabulary)
+        corpus = write_corpus(train(), tokenizers, data, tokens, clean=True)
+    if len(corpus) == 0:
+        raise DataError(
+            f"no training pair is left of {corpus.counts.total} read; check data.train and data.max_length."
+        )
+    reporter.news(corpus.counts.table())
+    test = list(read_pairs(data.test, data.dir)) if data.test is not None else None
+    for name, pairs in (("valid", valid), ("test", test)):
+        if pairs is not None and not pairs:
+            raise DataError(f"data.{name} holds no pairs; give files with text, or leave data.{name} out.")
+    return Prepared(tokenizers, corpus, valid, test)
+
+
+def _split(config: RunConfig) -> tuple[Callable[[], Iterator[tuple[str, str]]], Pairs | None]:
+    """A way to read the training pairs from the start, and the validation pairs."""
+    data = config.data
+
+    def train() -> Iterator[tuple[str, str]]:
+        return read_pairs(data.train, data.dir)
+
+    if data.valid is None:
+        return train, None
+    if isinstance(data.valid, HeldOutCorpus):
+        return hold_out(train, data.valid.split, config.train.seed)
+    return train, list(read_pairs(data.valid, data.dir))
+
+
+def model_config(config: RunConfig, tokenizers: TokenizerPair) -> ModelConfig:
+    """The configuration's model with the sizes and ids of the tokenizers."""
+    return config.model.changed(
+        src_vocab_size=tokenizers.src.vocab_size,
+        tgt_vocab_size=tokenizers.tgt.vocab_size,
+        src_pad_id=tokenizers.src.pad_id,
+        tgt_pad_id=tokenizers.tgt.pad_id,
+        bos_id=tokenizers.tgt.bos_id,
+        eos_id=tokenizers.tgt.eos_id,
+    )
+
+
+def continued(base: Transformer, config: ModelConfig) -> Transformer:
+    """``base`` with the dropout of ``config``; raises :class:`ConfigError` where ``config`` sets another shape."""
+    wanted = {name: getattr(config, name) for name in config.model_fields_set}
+    other = [name for name, value in wanted.items() if name not in _FREE_FIELDS and value != getattr(base.config, name)]
+    if other:
+        raise ConfigError(
+            f"the model of train.init_from has other values for {', '.join(f'model.{name}' for name in other)}; "
+            "leave them out, or train without init_from."
+        )
+    changes = {name: value for name, value in wanted.items() if name in _FREE_FIELDS}
+    model = Transformer(base.config.changed(**changes))
+    model.load_state_dict(base.state_dict())
+    return model

@@ -1,0 +1,295 @@
+"""The training loop: batches in, updates, validations and checkpoints out.
+
+Shapes: B batch, S source length, T target length.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import torch
+
+from dragoman.config import RunConfig, TrainConfig
+from dragoman.errors import RunError
+from dragoman.model.transformer import Transformer
+from dragoman.text.batching import Batch, Position, TrainingBatches
+from dragoman.training.averaging import Ema
+from dragoman.training.checkpoint import (
+    CheckpointState,
+    model_tensors,
+    optimizer_tensors,
+    random_tensors,
+    restore_model,
+    restore_optimizer,
+    restore_random,
+)
+from dragoman.training.horizon import Horizon
+from dragoman.training.metrics_log import MetricsLog
+from dragoman.training.optim import clip_gradients, make_optimizer
+from dragoman.training.report import Reporter
+from dragoman.training.schedules import make_schedule
+from dragoman.training.validation import Validation, batch_loss
+
+# So many updates in a row without a finite gradient mean that the run is lost, not unlucky.
+_NON_FINITE_LIMIT = 20
+
+
+@dataclass
+class Progress:
+    """Where a run stands; everything here is in the checkpoint, so that a resumed run goes on exactly."""
+
+    step: int = 0
+    position: Position = field(default_factory=lambda: Position(0, 0, 0))
+    epoch_pairs: int = 0
+    elapsed: float = 0.0
+    best: float | None = None
+    best_step: int = 0
+    stale: int = 0
+    skipped: int = 0
+    skipped_in_a_row: int = 0
+
+
+@dataclass
+class _Tally:
+    """Sums since the last progress record."""
+
+    loss: float = 0.0
+    nll: float = 0.0
+    tgt_tokens: int = 0
+    tokens: int = 0
+    gradient_norm: float = 0.0
+    updates: int = 0
+    since: float = field(default_factory=time.perf_counter)
+
+
+class Trainer:
+    """Runs updates until the horizon, patience or a request to stop ends the training.
+
+    ``validate`` measures the current weights, ``save`` writes a checkpoint; both are the run's
+    (:mod:`dragoman.training.run`), so that the loop knows nothing of folders.
+    """
+
+    def __init__(
+        self,
+        config: RunConfig,
+        model: Transformer,
+        batches: TrainingBatches,
+        n_pairs: int,
+        device: torch.device,
+        log: MetricsLog,
+        reporter: Reporter,
+    ) -> None:
+        self.config: TrainConfig = config.train
+        self.model = model
+        self.batches = batches
+        self.n_pairs = n_pairs
+        self.device = device
+        self.log = log
+        self.reporter = reporter
+        self.horizon = Horizon.of(config.train)
+        self.optimizer = make_optimizer(model, config.train)
+        self.schedule = make_schedule(config.train, config.model.d_model)
+        self.ema = Ema(model, config.train.ema) if config.train.ema else None
+        self.scaler = torch.amp.GradScaler(device.type) if config.train.precision == "fp16" else None
+        self.progress = Progress()
+        self.stop_requested = False
+        self._tally = _Tally()
+        self._clock = time.perf_counter()
+        # Only the training pass is compiled: the module itself stays as it is for saving and decoding.
+        self._loss = torch.compile(batch_loss) if config.train.compile else batch_loss
+
+    @property
+    def epochs(self) -> float:
+        """Passes over the training text so far."""
+        return self.progress.position.epoch + self.progress.epoch_pairs / self.n_pairs
+
+    @property
+    def share(self) -> float:
+        """The share of the horizon that is behind, in [0, 1]."""
+        return self.horizon.progress(self.progress.step, self.epochs, self.elapsed())
+
+    def elapsed(self) -> float:
+        """Seconds of training and validation, those before a resume included."""
+        return self.progress.elapsed + time.perf_counter() - self._clock
+
+    def rest_clock(self) -> None:
+        """Move the seconds since the last call into ``progress.elapsed``."""
+        self.progress.elapsed = self.elapsed()
+        self._clock = time.perf_counter()
+
+    def state(self) -> CheckpointState:
+        """Everything that a resumed run needs to go on to the bit."""
+        self.rest_clock()
+        trainer = {
+            "progress": {**asdict(self.progress), "position": list(self.progress.position)},
+            "schedule": self.schedule.state_dict(),
+            "scaler": None if self.scaler is None else self.scaler.state_dict(),
+            "ema_updates": None if self.ema is None else self.ema.updates,
+        }
+        return CheckpointState(
+            model_tensors(self.model),
+            optimizer_tensors(self.optimizer),
+            random_tensors(),
+            trainer,
+            {} if self.ema is None else {name: tensor.cpu() for name, tensor in self.ema.weights().items()},
+        )
+
+    def restore(self, state: CheckpointState, where: str) -> None:
+        """Go on from :meth:`state`; ``where`` names the checkpoint in errors."""
+        restore_model(self.model, state.model, where)
+        restore_optimizer(self.optimizer, state.optimizer)
+        restore_random(state.random)
+        progress = state.trainer["progress"]
+        self.progress = Progress(**{**progress, "position": Position(*progress["position"])})
+        self.schedule.load_state_dict(state.trainer["schedule"])
+        if self.scaler is not None and state.trainer["scaler"]:
+            self.scaler.load_state_dict(state.trainer["scaler"])
+        if self.ema is not None and state.ema:
+            self.ema.updates = state.trainer["ema_updates"]
+            for name, average in self.ema.averages.items():
+                average.copy_(state.ema[name])
+
+    def run(self, validate: Callable[[], Validation | None], save: Callable[[], None]) -> None:
+        """Train to the end, or until ``stop_requested``; ends with a validation and a checkpoint either way."""
+        self._clock = time.perf_counter()
+        self.model.train()
+        validated = saved = self.progress.step
+        for group, position, epoch_ends in self._groups():
+            if self.stop_requested or self._ended():
+                break
+            self._update(group)
+            self._move(position, sum(len(batch.indices) for batch in group), epoch_ends)
+            step = self.progress.step
+            if self._due(self.config.valid_every, step, epoch_ends):
+                self._validate(validate)
+                validated = step
+            if self._due(self.config.save_every, step, validated == step):
+                self._record()
+                save()
+                saved = step
+        if validated != self.progress.step and not self.stop_requested:
+            self._validate(validate)
+            saved = -1
+        if saved != self.progress.step:
+            self._record()
+            save()
+
+    @staticmethod
+    def _due(every: int | None, step: int, otherwise: bool) -> bool:
+        return step % every == 0 if every else otherwise
+
+    def _ended(self) -> bool:
+        out_of_patience = self.config.patience is not None and self.progress.stale >= self.config.patience
+        return out_of_patience or self.share >= 1.0
+
+    def _groups(self) -> Iterator[tuple[list[Batch], Position, bool]]:
+        """The batches of each update, the position after it, and whether an epoch ends there.
+
+        An update never reaches over the end of an epoch: the last one of an epoch may be smaller.
+        """
+        group: list[Batch] = []
+        epoch = self.progress.position.epoch
+        for batch, position in self.batches.iterate(self.progress.position):
+            group.append(batch)
+            epoch_ends = position.epoch != epoch
+            if epoch_ends or len(group) == self.config.accumulate:
+                yield group, position, epoch_ends
+                group, epoch = [], position.epoch
+
+    def _move(self, position: Position, pairs: int, epoch_ends: bool) -> None:
+        self.progress.position = position
+        self.progress.epoch_pairs = 0 if epoch_ends else self.progress.epoch_pairs + pairs
+        if self._tally.updates >= self.config.log_every:
+            self._record()
+
+    def _autocast(self) -> contextlib.AbstractContextManager[Any]:
+        if self.config.precision == "fp32":
+            return contextlib.nullcontext()
+        return torch.autocast(self.device.type, torch.bfloat16 if self.config.precision == "bf16" else torch.float16)
+
+    def _update(self, group: list[Batch]) -> None:
+        """One optimizer update: the gradient is divided once, by the target tokens of all its batches."""
+        tgt_tokens = sum(batch.n_tgt_tokens for batch in group)
+        loss_sum = nll_sum = 0.0
+        for batch in group:
+            with self._autocast():
+                loss, nll = self._loss(self.model, batch.to(self.device), self.config.label_smoothing)
+            mean = loss / tgt_tokens
+            (mean if self.scaler is None else self.scaler.scale(mean)).backward()  # type: ignore[no-untyped-call]
+            loss_sum += loss.item()
+            nll_sum += nll.item()
+        rate = self.schedule.rate(self.progress.step + 1, self.share)
+        norm = self._apply(rate)
+        tally = self._tally
+        tally.loss += loss_sum
+        tally.nll += nll_sum
+        tally.tgt_tokens += tgt_tokens
+        tally.tokens += tgt_tokens + sum(batch.n_src_tokens for batch in group)
+        tally.gradient_norm += norm
+        tally.updates += 1
+
+    def _apply(self, rate: float) -> float:
+        """Clip and step the optimizer, or skip the update where the gradient is not finite; the norm comes back."""
+        for parameters in self.optimizer.param_groups:
+            parameters["lr"] = rate
+        if self.scaler is not None:
+            self.scaler.unscale_(self.optimizer)
+        norm = clip_gradients(list(self.model.parameters()), self.config.clip_norm)
+        finite = norm < float("inf")
+        if self.scaler is not None:
+            self.scaler.step(self.optimizer)
+            self.scaler.update()
+        elif finite:
+            self.optimizer.step()
+        self.optimizer.zero_grad(set_to_none=True)
+        self.progress.step += 1
+        self.progress.skipped_in_a_row = 0 if finite else self.progress.skipped_in_a_row + 1
+        if not finite:
+            self._skip()
+        elif self.ema is not None:
+            self.ema.update()
+        return norm if finite else 0.0
+
+    def _skip(self) -> None:
+        self.progress.skipped += 1
+        if self.progress.skipped_in_a_row >= _NON_FINITE_LIMIT:
+            raise RunError(
+                f"the gradient was not finite in {_NON_FINITE_LIMIT} updates in a row up to step {self.progress.step}; "
+                "lower train.lr, lengthen train.warmup_steps or use train.precision=fp32, and start again."
+            )
+        self.reporter.news(f"step {self.progress.step}: the gradient was not finite, update skipped")
+
+    def _record(self) -> None:
+        """Write and show what happened since the last record, if anything did."""
+        tally, now = self._tally, time.perf_counter()
+        if not tally.updates:
+            return
+        record = {
+            "step": self.progress.step,
+            "epoch": round(self.epochs, 4),
+            "loss": tally.loss / tally.tgt_tokens,
+            "nll": tally.nll / tally.tgt_tokens,
+            "lr": self.optimizer.param_groups[0]["lr"],
+            "gradient_norm": tally.gradient_norm / tally.updates,
+            "skipped": self.progress.skipped,
+            "tokens_per_second": tally.tokens / (now - tally.since),
+            "elapsed": self.elapsed(),
+        }
+        self.log.write("train", record)
+        left = self.horizon.seconds_left(self.progress.step, self.epochs, self.elapsed())
+        self.reporter.train(record, self.share, left)
+        self._tally = _Tally()
+
+    def _validate(self, validate: Callable[[], Validation | None]) -> None:
+        self._record()
+        self.model.eval()
+        outcome = validate()
+        self.model.train()
+        self.rest_clock()
+        self._tally = _Tally()
+        if outcome is not None:
+            self.schedule.observe(outcome.loss)

@@ -1,0 +1,97 @@
+"""Validation: the loss per token, and the scores of real translations of the whole validation set.
+
+Shapes: B batch, T target length, D ``d_model``, N real target positions of a batch.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from dragoman.bundle import Bundle
+from dragoman.evaluation import evaluate
+from dragoman.text.batching import Batch, collate, ordered_batches
+from dragoman.text.tokenizer import TokenizerPair
+from dragoman.training.loss import projected_loss
+from dragoman.translator import Translator
+
+Pairs = list[tuple[str, str]]
+# Greedy, so that validating often stays cheap.
+_GREEDY: dict[str, Any] = {"beam_size": 1, "n_best": 1, "sample": False}
+
+
+def batch_loss(model: torch.nn.Module, batch: Batch, smoothing: float) -> tuple[torch.Tensor, torch.Tensor]:
+    """Smoothed loss and negative log-likelihood in nats, both summed over the real target positions of a batch.
+
+    The target mask is not needed inside the decoder: padding stands at the end, where causal attention hides
+    it from every real position; padded positions are left out before the output projection.
+    """
+    memory = model.encode(batch.src, batch.src_mask)  # type: ignore[operator]
+    hidden = model.decode(batch.tgt_in, memory, batch.src_mask).flatten(0, 1)  # type: ignore[operator]
+    targets = batch.tgt_out.flatten()
+    if batch.tgt_mask is not None:
+        real = batch.tgt_mask.flatten().nonzero().squeeze(1)
+        hidden, targets = hidden.index_select(0, real), targets.index_select(0, real)
+    output = model.output
+    return projected_loss(hidden, output.weight, output.bias, targets, smoothing)  # type: ignore[union-attr, arg-type]
+
+
+@dataclass
+class Validation:
+    """The outcome of one validation."""
+
+    loss: float
+    perplexity: float
+    scores: dict[str, float] = field(default_factory=dict)
+    signatures: dict[str, str] = field(default_factory=dict)
+    samples: list[tuple[str, str, str]] = field(default_factory=list)
+
+
+class Validator:
+    """Scores a model on ``pairs``: whole, none dropped, against the raw references."""
+
+    def __init__(self, pairs: Pairs, tokenizers: TokenizerPair, batch_tokens: int, samples: int = 3) -> None:
+        self.pairs = pairs
+        self.batch_tokens = batch_tokens
+        self.samples = samples
+        self._ids = list(
+            zip(
+                tokenizers.src.encode_batch([src for src, _ in pairs]),
+                tokenizers.tgt.encode_batch([tgt for _, tgt in pairs]),
+                strict=True,
+            )
+        )
+
+    def _batches(self, bundle: Bundle) -> Iterator[Batch]:
+        groups = ordered_batches(
+            [len(src) + 2 for src, _ in self._ids], self.batch_tokens, [len(tgt) + 1 for _, tgt in self._ids]
+        )
+        for group in groups:
+            yield collate([self._ids[index] for index in group], bundle.model.config, group)
+
+    @torch.inference_mode()
+    def loss(self, bundle: Bundle, device: torch.device) -> float:
+        """Negative log-likelihood per target token in nats, without label smoothing."""
+        total, tokens = 0.0, 0
+        for batch in self._batches(bundle):
+            total += batch_loss(bundle.model, batch.to(device), 0.0)[1].item()
+            tokens += batch.n_tgt_tokens
+        return total / tokens
+
+    def run(self, bundle: Bundle, device: torch.device) -> Validation:
+        """Loss, perplexity, BLEU and chrF of greedy translations, and a few of them to look at."""
+        loss = self.loss(bundle, device)
+        translations = Translator(bundle, device).translate([src for src, _ in self.pairs], **_GREEDY)
+        outputs = [translation.text for translation in translations]
+        scores = evaluate(outputs, [tgt for _, tgt in self.pairs], ("bleu", "chrf"))
+        return Validation(
+            loss,
+            math.exp(min(loss, 700.0)),
+            {score.name: score.value for score in scores},
+            {score.name: score.signature for score in scores},
+            [(src, tgt, out) for (src, tgt), out in zip(self.pairs[: self.samples], outputs, strict=False)],
+        )

@@ -1,0 +1,242 @@
+"""The command line as a whole: finding commands, exit codes, what goes to which output, interruptions."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+from conftest import RunCli
+from dragoman import __version__
+from dragoman.cli import common
+from dragoman.cli.main import COMMANDS
+
+COMMAND = Path(sys.executable).with_name("dragoman")
+WriteLines = Callable[[str, Sequence[str]], Path]
+
+
+@pytest.fixture
+def files(write_lines: WriteLines) -> list[str]:
+    """Options of ``metrics`` that work."""
+    return ["--hyp", str(write_lines("hyp", ["a b c d e"])), "--ref", str(write_lines("ref", ["a b c d f"]))]
+
+
+@pytest.fixture
+def log_level() -> Iterator[None]:
+    level = common.logger.level
+    yield
+    common.logger.setLevel(level)
+
+
+def test_help_lists_every_command(run_cli: RunCli) -> None:
+    result = run_cli("--help")
+    assert (result.rc, result.stderr) == (0, "")
+    for name, (_, line) in COMMANDS.items():
+        assert f"\n  {name} " in result.stdout
+        assert line in " ".join(result.stdout.split())
+    assert run_cli("-h") == result
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_of_each_command(run_cli: RunCli, name: str) -> None:
+    result = run_cli(name, "--help")
+    assert (result.rc, result.stderr) == (0, "")
+    lines = [line.strip() for line in result.stdout.splitlines()]
+    assert f"Usage: dragoman {name}" in lines[0]
+    assert any(line.startswith("Example") for line in lines)
+    assert any(line.startswith(f"dragoman {name}") for line in lines)
+    for option in ("-q, --quiet", "-v, --verbose", "-h, --help"):
+        assert option in result.stdout
+    assert COMMANDS[name][1].rstrip(".") in " ".join(lines)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_each_command_is_a_function_of_its_own_module(name: str) -> None:
+    assert callable(getattr(import_module(COMMANDS[name][0]), name))
+
+
+def test_version(run_cli: RunCli) -> None:
+    result = run_cli("--version")
+    assert (result.rc, result.stdout, result.stderr) == (0, f"dragoman {__version__}\n", "")
+
+
+def test_without_arguments_the_help_is_shown(run_cli: RunCli) -> None:
+    result = run_cli()
+    assert (result.rc, result.stdout) == (2, "")
+    assert "Commands:" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (["metric"], 'dragoman: no command is called "metric" (did you mean "metrics"?); see dragoman --help.\n'),
+        (["--bogus"], "No such option: --bogus"),
+        (["metrics"], "Missing option '--hyp'"),
+        (["metrics", "--hyp"], "--hyp"),
+        (["metrics", "--bogus"], "No such option: --bogus"),
+        (["metrics", "--hyp", "a", "--ref", "b", "c"], "unexpected extra argument"),
+        (["-q", "-v", "metrics"], "dragoman: -q and -v exclude each other; give one of them.\n"),
+        (["-q", "metrics", "-v"], "dragoman: -q and -v exclude each other; give one of them.\n"),
+    ],
+)
+def test_wrong_usage(run_cli: RunCli, args: list[str], message: str) -> None:
+    result = run_cli(*args)
+    assert (result.rc, result.stdout) == (2, "")
+    assert message in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_refused_input_is_one_sentence(run_cli: RunCli, tmp_path: Path) -> None:
+    result = run_cli("metrics", "--hyp", tmp_path / "nope", "--ref", tmp_path / "nope")
+    assert (result.rc, result.stdout) == (1, "")
+    assert result.stderr.startswith("dragoman: cannot read ")
+    assert result.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("place", [0, 1])
+def test_verbose_tells_where_an_error_came_from(run_cli: RunCli, tmp_path: Path, place: int) -> None:
+    args: list[str | Path] = ["metrics", "--hyp", tmp_path / "nope", "--ref", tmp_path / "nope"]
+    result = run_cli(*args[:place], "-v", *args[place:])
+    assert result.rc == 1
+    assert "Traceback" in result.stderr
+    assert result.stderr.splitlines()[-1].startswith("dragoman: cannot read ")
+
+
+@pytest.mark.parametrize("place", [0, 1])
+def test_quiet_leaves_the_data(run_cli: RunCli, files: list[str], place: int) -> None:
+    args = ["metrics", *files]
+    result = run_cli(*args[:place], "-q", *args[place:])
+    assert (result.rc, result.stderr) == (0, "")
+    assert result.stdout == run_cli(*args).stdout != ""
+
+
+def test_interruption(files: list[str], tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    args = [COMMAND, "metrics", "--hyp", str(pipe), "--ref", files[1]]
+    process = subprocess.Popen(args, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    with process, pipe.open("w"):  # the pipe opens when the command reads
+        process.send_signal(signal.SIGINT)
+        stdout, stderr = process.communicate(timeout=60)
+    assert (process.returncode, stdout, stderr) == (130, "", "dragoman: interrupted.\n")
+
+
+def test_a_reader_that_goes_away(files: list[str]) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    with subprocess.Popen([COMMAND, "metrics", *files], stdout=writing, stderr=subprocess.PIPE, text=True) as process:
+        os.close(writing)
+        _, stderr = process.communicate(timeout=60)
+    assert (process.returncode, stderr) == (141, "")
+
+
+def test_a_full_disk_behind_standard_output(files: list[str]) -> None:
+    with Path("/dev/full").open("w") as full:
+        result = subprocess.run(
+            [COMMAND, "metrics", *files], stdout=full, stderr=subprocess.PIPE, text=True, check=False
+        )
+    assert result.returncode == 1
+    assert result.stderr == "dragoman: No space left on device; mend that and call the command again.\n"
+
+
+def test_a_closed_standard_output(files: list[str]) -> None:
+    script = f'"{COMMAND}" metrics {" ".join(files)} >&-'
+    result = subprocess.run(["bash", "-c", script], stderr=subprocess.PIPE, text=True, check=False)
+    assert "Traceback" not in result.stderr
+
+
+def test_output_is_utf8_whatever_the_locale(run_cli: RunCli, files: list[str], write_lines: WriteLines) -> None:
+    other = write_lines("ältere", ["a b c d e"])
+    result = run_cli("metrics", *files, "--baseline", other, env={"LC_ALL": "C", "PYTHONIOENCODING": "latin-1"})
+    assert result.rc == 0
+    assert "ältere" in result.stdout
+
+
+def test_the_log_goes_to_the_present_standard_error(capsys: pytest.CaptureFixture[str]) -> None:
+    handler = common._Stderr()
+    for level in (logging.INFO, logging.WARNING):
+        handler.emit(logging.LogRecord("dragoman.x", level, "", 0, "%d lines", (3,), None))
+    captured = capsys.readouterr()
+    assert (captured.out, captured.err) == ("", "3 lines\nwarning: 3 lines\n")
+
+
+def test_progress_is_plain_lines_where_there_is_no_terminal(
+    caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str], log_level: None
+) -> None:
+    common.logger.setLevel(logging.INFO)
+    with common.Progress("translating", 10, seconds=0.0) as progress:
+        progress.update(0)
+        progress.update(5, "320 tokens/s")
+        progress.update(10)
+    messages = [record.getMessage() for record in caplog.records]
+    assert messages[0].startswith("translating: 5 of 10, ")
+    assert messages[0].endswith(" s left, 320 tokens/s")
+    assert messages[1] == "translating: 10 of 10, 0 s left"
+    caplog.clear()
+    with common.Progress("translating", 10, seconds=3600.0) as progress:
+        progress.update(5)
+    assert not caplog.records
+    assert capsys.readouterr().out == ""
+
+
+def test_progress_is_a_bar_on_a_terminal(tmp_path: Path) -> None:
+    """Run on a pseudo terminal; standard output stays free of the bar."""
+    code = (
+        "import logging\n"
+        "from dragoman.cli import common\n"
+        "common.set_up_streams()\n"
+        "with common.Progress('translating', 4) as progress:\n"
+        "    for i in range(5):\n"
+        "        progress.update(i, 'x')\n"
+        "    print('data')\n"
+        "    common.logger.info('news')\n"
+    )
+    leader, follower = os.openpty()
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=follower, text=True) as process:
+        os.close(follower)
+        seen = b""
+        while True:
+            try:
+                block = os.read(leader, 65536)
+            except OSError:  # how Linux reports that the other end is closed
+                break
+            if not block:
+                break
+            seen += block
+        stdout = process.communicate(timeout=60)[0]
+    os.close(leader)
+    assert (process.returncode, stdout) == (0, "data\n")
+    assert "translating" in seen.decode()
+    assert "4/4" in seen.decode()
+    assert "news" in seen.decode()
+
+
+def test_progress_keeps_quiet(caplog: pytest.LogCaptureFixture, log_level: None) -> None:
+    common.logger.setLevel(logging.WARNING)
+    assert common.is_quiet()
+    with common.Progress("translating", 2, seconds=0.0) as progress:
+        progress.update(1)
+    assert not caplog.records
+
+
+def test_settings_of_the_process() -> None:
+    code = (
+        "import os, sys\n"
+        "from dragoman.cli.common import prepare_runtime\n"
+        "before = dict(os.environ)\n"
+        "prepare_runtime()\n"
+        "assert dict(os.environ) == before\n"
+        "prepare_runtime(threads=1)\n"
+        "print(os.environ['OMP_NUM_THREADS'], os.environ['RAYON_NUM_THREADS'], 'torch' in sys.modules)\n"
+        "import torch\n"
+        "print(torch.get_num_threads())\n"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout == "1 1 False\n1\n"
