@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import Any
 
 import pytest
@@ -231,5 +232,6 @@ def test_the_length_limit_of_a_translation(ratio: float, extra: int, source: int
     config = DecodeConfig(max_length_ratio=ratio, max_length_extra=extra)
     limit = config.limit(source)
     assert limit >= 1
-    assert limit == 1 or ratio * source + extra - 1 < limit <= ratio * source + extra
+    exact = Fraction(ratio * source) + extra
+    assert limit == 1 or exact - 1 < limit <= exact
     assert config.changed(max_length=17).limit(source) == 17

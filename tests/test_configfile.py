@@ -231,6 +231,15 @@ def test_written_settings_read_back_equal(
     assert load_config(path) == config
 
 
+@pytest.mark.parametrize(
+    "name", ["\x85", "a\u2028b", "a\u2029", "a\n\nb ", "\r", "12e4567", "017", "no", "null", "", " a ", "ä: ö"]
+)
+def test_written_text_reads_back_equal(tmp_path: Path, name: str) -> None:
+    config = RunConfig(name=name, data={"dir": "/", "train": {"path": "x.tsv"}}, train={"max_steps": 1})
+    dump_config(config, tmp_path / "config.yaml")
+    assert load_config(tmp_path / "config.yaml").name == name
+
+
 def test_written_settings_name_every_setting(tmp_path: Path) -> None:
     config = RunConfig(data={"train": {"path": "x.tsv"}}, train={"max_steps": 1})
     dump_config(config, tmp_path / "config.yaml")

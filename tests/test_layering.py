@@ -29,7 +29,8 @@ BELOW: dict[str, set[str]] = {
     "phrasebook": {"errors", "files"},
     "bundle": {"model", "text"},
     "interop": {"model", "text", "bundle"},
-    "translator": {"bundle", "decoding", "engine"},
+    "translation": {"model"},
+    "translator": {"bundle", "decoding", "engine", "translation"},
     "training": {"model", "text", "decoding", "evaluation", "bundle", "translator", "configfile"},
     "server": {"translator", "visualize"},
 }

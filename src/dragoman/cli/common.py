@@ -103,8 +103,9 @@ def read_text(path: str) -> Iterator[str]:
 
 
 class Progress:
-    """How far a task of ``total`` steps is: a bar on a terminal, a line every ``seconds`` elsewhere, both on stderr.
+    """How far a task of ``total`` steps (0: unknown) is: a bar on a terminal, a line every ``seconds`` elsewhere.
 
+    Both go to stderr.
     Nothing is shown with ``-q``. On a terminal the bar goes away when the task ends.
     """
 
@@ -118,7 +119,7 @@ class Progress:
     def __enter__(self) -> Self:
         if sys.stderr.isatty() and not is_quiet():
             self._bar = _make_bar()
-            self._bar.add_task(self.label, total=self.total, note="")
+            self._bar.add_task(self.label, total=self.total or None, note="")
             self._bar.start()
         return self
 
@@ -136,7 +137,8 @@ class Progress:
         elif now - self._last >= self.seconds and done:
             self._last = now
             left = (now - self._started) * (self.total - done) / done
-            logger.info("%s: %d of %d, %.0f s left%s", self.label, done, self.total, left, f", {note}" if note else "")
+            ahead = f" of {self.total}, {left:.0f} s left" if self.total else ""
+            logger.info("%s: %d%s%s", self.label, done, ahead, f", {note}" if note else "")
 
 
 def _make_bar() -> Bar:

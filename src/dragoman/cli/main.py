@@ -20,7 +20,12 @@ from dragoman.errors import DragomanError, UsageError, nearest
 # Command -> its module, which holds a function of the same name, and one line for the list of commands.
 # A line stands here, and not in the module, so that the list needs no imports.
 COMMANDS: dict[str, tuple[str, str]] = {
+    "demo": ("dragoman.cli.demo", "Train a translator on the bundled phrasebook and use it."),
+    "train": ("dragoman.cli.train", "Train a translator as a configuration file says."),
+    "translate": ("dragoman.cli.translate", "Translate text line by line."),
+    "evaluate": ("dragoman.cli.evaluate", "Translate a test set and score the translations."),
     "metrics": ("dragoman.cli.metrics", "Score translations in a text file against references."),
+    "info": ("dragoman.cli.info", "Show what a model or a configuration holds."),
 }
 
 

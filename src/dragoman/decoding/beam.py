@@ -48,7 +48,7 @@ def beam_search(
     The tokens for ``step`` are made on ``device``, the model's.
     Raises :class:`DataError` for limits or prefixes that cannot be met, :class:`RunError` for logits that are NaN.
     """
-    prefixes = check_request(prefixes, limits, n_sources, eos_id)
+    prefixes = check_request(n_sources, limits, prefixes, eos_id)
     rules = Rules(config, eos_id=eos_id, forbidden=forbidden, prefixes=prefixes)
     search = BeamSearch(config, rules, eos_id, limits)
     tokens, parents = torch.full((n_sources,), bos_id, dtype=torch.int64, device=device), None
@@ -153,12 +153,12 @@ class Beams:
         """Each sentence's best ``count`` continuations by one token, given those of its rows, ``logprobs`` [R,V]."""
         sentences, width = self.sums.shape
         values, tokens = best_tokens(logprobs, count)
-        sums = (self.sums.view(-1, 1) + values).view(sentences, -1)
+        sums = (self.sums.reshape(-1, 1) + values).view(sentences, -1)
         # The order of the candidates is that of (hypothesis, value, id), and the sort is stable.
         sums, order = sums.sort(dim=1, descending=True, stable=True)
         sums, order = sums[:, :count], order[:, :count]
         rows = order // values.shape[1] + width * torch.arange(sentences)[:, None]
-        token, value = (part.view(sentences, -1).gather(1, order)[:, :, None] for part in (tokens, values))
+        token, value = (part.reshape(sentences, -1).gather(1, order)[:, :, None] for part in (tokens, values))
         return Beams(
             self.sources,
             sums,
@@ -212,9 +212,7 @@ class Sentence:
         """Whether an open hypothesis of ``n`` tokens, the best having ``logprob``, can no longer be among the best."""
         if not self._is_full:
             return False
-        return self.config.beam_size == 1 or self.best[-1].score >= best_reachable(
-            self.config, logprob, n, self.limit
-        )
+        return self.config.beam_size == 1 or self.best[-1].score >= best_reachable(self.config, logprob, n, self.limit)
 
     @property
     def _is_full(self) -> bool:

@@ -133,7 +133,7 @@ class Rules:
 
 
 def check_request(
-    prefixes: Sequence[Sequence[int]] | None, limits: Sequence[int], n_sources: int, eos_id: int
+    n_sources: int, limits: Sequence[int], prefixes: Sequence[Sequence[int]] | None, eos_id: int
 ) -> Sequence[Sequence[int]]:
     """The prefixes, one for each source (None: empty ones), checked against the limits.
 

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+
+from dragoman.config import DecodeConfig
+from dragoman.decoding.length import length_norm
 
 
 @dataclass(frozen=True)
@@ -20,3 +24,10 @@ class Hypothesis:
     score: float
     token_logprobs: list[float]
     finished: bool
+
+    @classmethod
+    def of(cls, tokens: list[int], token_logprobs: list[float], config: DecodeConfig, eos_id: int) -> Hypothesis:
+        """The hypothesis of some tokens and their log-probabilities."""
+        logprob = math.fsum(token_logprobs)
+        score = logprob / length_norm(config, len(tokens))
+        return cls(tokens, logprob, score, token_logprobs, tokens[-1:] == [eos_id])

@@ -15,7 +15,6 @@ from torch import Tensor
 from dragoman.config import DecodeConfig
 from dragoman.decoding.constraints import Rules, check_request
 from dragoman.decoding.hypothesis import Hypothesis
-from dragoman.decoding.length import length_norm
 from dragoman.decoding.step import NEVER, Step, best_tokens, log_probabilities
 
 
@@ -48,7 +47,7 @@ def sample(
         [_Draw(source, limit, _generator(config.seed, line, copy)) for copy in range(config.n_best)]
         for source, (limit, line) in enumerate(zip(limits, line_numbers, strict=True))
     ]
-    going = [draw for of_source in draws for draw in of_source]
+    going = [draw for copies in draws for draw in copies]
     tokens, parents = torch.full((n_sources,), bos_id, dtype=torch.int64, device=device), None
     while going:
         logits = step(tokens, state, parents)
@@ -61,10 +60,8 @@ def sample(
         parents = torch.tensor([draw.row for draw in going], dtype=torch.int64, device=device)
         for row, draw in enumerate(going):
             draw.row = row
-    return [
-        sorted((draw.hypothesis(config, eos_id) for draw in of_source), key=lambda hypothesis: -hypothesis.score)
-        for of_source in draws
-    ]
+    results = [[Hypothesis.of(draw.tokens, draw.logprobs, config, eos_id) for draw in copies] for copies in draws]
+    return [sorted(copies, key=lambda hypothesis: -hypothesis.score) for copies in results]
 
 
 class _Draw:
@@ -86,12 +83,6 @@ class _Draw:
         self.tokens.append(token)
         self.logprobs.append(logprob)
         self.ended = token == eos_id or len(self.tokens) == self.limit
-
-    def hypothesis(self, config: DecodeConfig, eos_id: int) -> Hypothesis:
-        """The translation with its scores."""
-        logprob = sum(self.logprobs)
-        score = logprob / length_norm(config, len(self.tokens))
-        return Hypothesis(self.tokens, logprob, score, self.logprobs, self.tokens[-1:] == [eos_id])
 
 
 def _generator(seed: int, line: int, copy: int) -> np.random.Generator:
@@ -118,7 +109,8 @@ def drawn_ranks(values: Tensor, points: Tensor, temperature: float, top_p: float
     The values are log-probabilities up to a constant, in float64. A row of -inf gives rank 0.
     """
     probabilities = torch.softmax((values - values[:, :1]) / temperature, dim=1).nan_to_num(0.0)
-    before = probabilities.cumsum(1) - probabilities
+    before = probabilities.cumsum(1).roll(1, dims=1)
+    before[:, 0] = 0.0
     probabilities = probabilities.masked_fill(before >= top_p, 0.0)
     cumulative = probabilities.cumsum(1)
     rank = torch.searchsorted(cumulative, points[:, None] * cumulative[:, -1:], right=True)

@@ -9,7 +9,6 @@ import torch
 
 from dragoman.config import DecodeConfig
 from dragoman.decoding.hypothesis import Hypothesis
-from dragoman.decoding.length import length_norm
 from dragoman.decoding.step import Step, log_probabilities
 from dragoman.errors import DataError
 
@@ -33,18 +32,21 @@ def score_targets(
     """
     scores: list[list[float]] = [[] for _ in targets]
     going = list(range(len(targets)))
-    tokens, parents = torch.full((len(targets),), bos_id, dtype=torch.int64, device=device), None
+    tokens = torch.full((len(targets),), bos_id, dtype=torch.int64, device=device)
+    parents = None
     for n in range(max(map(len, targets), default=0)):
         logprobs = log_probabilities(step(tokens, state, parents))
-        rows = [row for row, source in enumerate(going) if len(targets[source]) > n]
-        going = [going[row] for row in rows]
-        ids = [targets[source][n] for source in going]
-        _check_ids(ids, logprobs.shape[1])
-        tokens, parents = torch.tensor(ids, device=device), torch.tensor(rows, device=device)
-        values = logprobs[parents.to(logprobs.device), tokens.to(logprobs.device)]
-        for source, value in zip(going, values.tolist(), strict=True):
+        # Without a token at n is a row in the first step only, where its target is empty.
+        wanted = [(row, source, targets[source][n]) for row, source in enumerate(going) if n < len(targets[source])]
+        _check_ids([token for _, _, token in wanted], logprobs.shape[1])
+        values = logprobs[[row for row, _, _ in wanted], [token for _, _, token in wanted]]
+        for (_, source, _), value in zip(wanted, values.tolist(), strict=True):
             scores[source].append(value)
-    return [_hypothesis(list(target), own, config, eos_id) for target, own in zip(targets, scores, strict=True)]
+        left = [(row, source, token) for row, source, token in wanted if n + 1 < len(targets[source])]
+        going = [source for _, source, _ in left]
+        tokens = torch.tensor([token for _, _, token in left], dtype=torch.int64, device=device)
+        parents = torch.tensor([row for row, _, _ in left], dtype=torch.int64, device=device)
+    return [Hypothesis.of(list(target), own, config, eos_id) for target, own in zip(targets, scores, strict=True)]
 
 
 def _check_ids(ids: list[int], vocabulary: int) -> None:
@@ -55,8 +57,3 @@ def _check_ids(ids: list[int], vocabulary: int) -> None:
                 f"a target to be scored holds the id {token}, and the target vocabulary has {vocabulary} tokens; "
                 "encode the text with the model's own tokenizer."
             )
-
-
-def _hypothesis(tokens: list[int], logprobs: list[float], config: DecodeConfig, eos_id: int) -> Hypothesis:
-    logprob = sum(logprobs)
-    return Hypothesis(tokens, logprob, logprob / length_norm(config, len(tokens)), logprobs, tokens[-1:] == [eos_id])

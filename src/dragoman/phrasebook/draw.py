@@ -27,12 +27,13 @@ T = TypeVar("T")
 PEOPLE = of_kind("person")
 ANIMALS = of_kind("animal")
 PLACES = flagged("at")
-_OWNABLE_PLACES = tuple(NOUNS[lemma] for lemma in "house garden kitchen room office flat".split())
+_OWNABLE_PLACES = tuple(NOUNS[lemma] for lemma in ("house", "garden", "kitchen", "room", "office", "flat"))
 _NAMES = tuple(map(Name, words.NAMES))
 
 
 def _suits(adjective: Adjective, noun: Noun) -> bool:
-    return noun.lemma in adjective.suits or noun.kind in adjective.suits
+    suits = adjective.suits
+    return (noun.lemma in suits or noun.kind in suits) and f"-{noun.lemma}" not in suits
 
 
 SUITABLE: dict[str, tuple[Adjective, ...]] = {
@@ -113,7 +114,9 @@ class Draw:
 
     # phrases
 
-    def noun_phrase(self, noun: Noun, *, few: bool = False, definite: bool = False, adjective: float = 0.22) -> NounPhrase:
+    def noun_phrase(
+        self, noun: Noun, *, few: bool = False, definite: bool = False, adjective: float = 0.22
+    ) -> NounPhrase:
         """A phrase around ``noun``; ``few``: no number words; ``adjective``: the chance of one."""
         if not noun.en:
             kind = "possessive plural" if noun.kind == "person" and self.chance(0.8) else "the plural"
@@ -123,6 +126,8 @@ class Draw:
             kind = self.weighted(_KIN_DETERMINERS)
         else:
             kind = self.weighted(_FEW_DETERMINERS if few or noun.kind == "person" else _COUNT_DETERMINERS)
+        if noun.kind in ("person", "animal"):
+            kind = self._decent(noun, kind)
         if definite:
             kind = _DEFINITE.get(kind, kind)
         chosen = self.pick(SUITABLE[noun.lemma]) if SUITABLE[noun.lemma] and self.chance(adjective) else None
@@ -134,17 +139,26 @@ class Draw:
             count = (self.number(2, 12) if self.chance(0.7) else self.number(13, 99)) if base == "count" else 0
             return replace(phrase, determiner=base if base in ("many", "some") else "", plural=True, count=count)
         if base == "owner":
-            if noun.kind == "person":
-                return replace(phrase, determiner="the")
             return replace(phrase, determiner="", owner=self.owner())
         return phrase
+
+    def _decent(self, noun: Noun, kind: str) -> str:
+        """The kind of determiner, but no possessive where it would be odd (my farmer, my mothers)."""
+        if kind == "possessive plural" and "one" in noun.flags:
+            return "possessive"
+        if kind == "owner" and "own" not in noun.flags:
+            return "the"
+        if kind.startswith("possessive") and not noun.flags & {"kin", "own"}:
+            return "the" if kind == "possessive" else "the plural"
+        return kind
 
     def owner(self) -> NounPhrase | Name:
         """A person in the singular whom something belongs to."""
         if self.chance(0.4):
             return self.pick(_NAMES)
         noun = self.person_noun()
-        determiner = self.pick(POSSESSIVES) if "kin" in noun.flags or self.chance(0.2) else "the"
+        possessive = "kin" in noun.flags or ("own" in noun.flags and self.chance(0.3))
+        determiner = self.pick(POSSESSIVES) if possessive else "the"
         return NounPhrase(noun, determiner)
 
     def person_noun(self, other_than: Phrase | None = None) -> Noun:
@@ -169,7 +183,7 @@ class Draw:
     def person_object(self, subject: Phrase, adjective: float = 0.15) -> Phrase:
         """A person other than the subject, as the object or the recipient."""
         if self.chance(0.3):
-            lemmas = ("you", "he", "she", "they")
+            lemmas: tuple[str, ...] = ("you", "he", "she", "they")
             if not {"I", "we"} & set(subject.lemmas):
                 lemmas += ("I", "we")
             choices = [PRONOUNS[lemma] for lemma in lemmas if lemma not in subject.lemmas]
@@ -262,6 +276,8 @@ class Draw:
             tense = "past"
         while (family == "present" and tense not in _PRESENT) or (tense == "gladly" and "bad" in flags):
             tense = self.weighted(table)
+        if tense == "future" and "bad" in flags:
+            tense = "past"
         modal = ""
         if tense == "modal":
             modal, tense = self.weighted(_MODALS), "simple"

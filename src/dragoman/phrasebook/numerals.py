@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from dragoman.phrasebook.words import Words
 
-_EN_ONES = (
-    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen"
-    " seventeen eighteen nineteen"
-).split()
-_EN_TENS = "- - twenty thirty forty fifty sixty seventy eighty ninety".split()
-_DE_ONES = (
-    "null eins zwei drei vier fünf sechs sieben acht neun zehn elf zwölf dreizehn vierzehn fünfzehn sechzehn"
-    " siebzehn achtzehn neunzehn"
-).split()
-_DE_TENS = "- - zwanzig dreißig vierzig fünfzig sechzig siebzig achtzig neunzig".split()
+_EN_SMALL = """zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen
+seventeen eighteen nineteen"""
+_DE_SMALL = """null eins zwei drei vier fünf sechs sieben acht neun zehn elf zwölf dreizehn vierzehn fünfzehn sechzehn
+siebzehn achtzehn neunzehn"""
+_EN_ONES, _DE_ONES = _EN_SMALL.split(), _DE_SMALL.split()
+_EN_TENS = ("", "", "twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety")
+_DE_TENS = ("", "", "zwanzig", "dreißig", "vierzig", "fünfzig", "sechzig", "siebzig", "achtzig", "neunzig")
 
 MINUTES = (0, 5, 10, 15, 20, 30, 40, 45, 50, 55)
 """The minutes that :func:`clock` has words for."""

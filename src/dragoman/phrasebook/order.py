@@ -3,7 +3,8 @@
 The German middle field, between the finite verb and the closing bracket, has this order:
 subject, pronouns and sich, definite objects (dative before accusative), time and frequency, gern, nicht, manner,
 place, indefinite objects, object with preposition, direction or predicate. So a definite object comes before the
-time and an indefinite one after it, and nicht comes after both time and definite objects.
+time and an indefinite one after it, and nicht comes after both. Of two objects the accusative comes after the time
+all the same, where nothing is negated (er gibt dem Kind heute das Buch, er gibt dem Kind das Buch heute nicht).
 """
 
 from __future__ import annotations
@@ -71,13 +72,19 @@ def _german_middle(clause: Clause) -> list[str]:
     """The middle field after the subject and without sich."""
     obj, recipient = clause.obj, clause.recipient
     text = german_object(clause)
-    pronouns, definite, indefinite, governed = [], [], [], ""
+    pronouns: list[str] = []
+    definite: list[str] = []
+    indefinite: list[str] = []
+    governed = ""
     if recipient:
         (pronouns if recipient.pronoun else definite).append(recipient.de("dat"))
     if obj and clause.verb.preposition:
         governed = text
+    elif obj and obj.pronoun:
+        pronouns.append(text)
     elif obj:
-        (pronouns if obj.pronoun else definite if obj.definite else indefinite).append(text)
+        early = obj.definite and (clause.negated or not recipient)
+        (definite if early else indefinite).append(text)
     negation = "nicht" if clause.negated and (clause.gladly or not clause.denied_object) else ""
     adverbs = [words.de for words in (clause.time, clause.often) if words]
     glad = [negation, "gern"] if clause.gladly else [negation]

@@ -9,10 +9,10 @@ from dataclasses import replace
 
 from dragoman.phrasebook import words
 from dragoman.phrasebook.clause import Clause
-from dragoman.phrasebook.draw import Draw
+from dragoman.phrasebook.draw import PLACES, SUITABLE, Draw
 from dragoman.phrasebook.frames import than
 from dragoman.phrasebook.german import POSSESSIVES
-from dragoman.phrasebook.nouns import NOUNS, flagged, of_kind
+from dragoman.phrasebook.nouns import NOUNS, Noun, flagged, of_kind
 from dragoman.phrasebook.numerals import MINUTES, clock, english_number, german_number
 from dragoman.phrasebook.phrases import IT, PRONOUNS, Both, Name, NounPhrase, Phrase, prepositional
 from dragoman.phrasebook.verbs import INTRANSITIVE, MOVING, RESTING, TRANSITIVE, Verb
@@ -23,30 +23,37 @@ GIVING = tuple(verb for verb in TRANSITIVE.values() if verb.recipient)
 _FOR_ANIMALS = tuple(verb for verb in DIRECT if "animal" in verb.flags)
 
 
+_FAR = tuple(noun for noun in PLACES if noun.lemma not in ("kitchen", "room", "garden", "bridge"))
+
+
 def _intransitive(flag: str) -> tuple[Verb, ...]:
     return tuple(verb for verb in INTRANSITIVE.values() if flag in verb.flags)
 
 
 _SPECIAL = frozenset({"live", "goal", "town", "train", "weather", "event", "hours", "stative"})
 ALONE = tuple(verb for verb in INTRANSITIVE.values() if not verb.flags & _SPECIAL)
-_SCHEDULED_TRANSPORT = tuple(NOUNS[lemma] for lemma in "train bus ship".split())
-_SCHEDULED_HOUSES = tuple(NOUNS[lemma] for lemma in "shop museum library theatre restaurant".split())
-_EVENTS = tuple(NOUNS[lemma] for lemma in "party meeting concert exam course game film".split())
+_SCHEDULED_TRANSPORT = tuple(NOUNS[lemma] for lemma in ("train", "bus", "ship"))
+_SCHEDULED_HOUSES = tuple(NOUNS[lemma] for lemma in ("shop", "museum", "library", "theatre", "restaurant"))
+_EVENTS = tuple(NOUNS[lemma] for lemma in ("party", "meeting", "concert", "exam", "course", "game", "film"))
 _PRICED = tuple(noun for noun in TRANSITIVE["buy"].objects if noun.countable and noun.kind not in ("place", "vehicle"))
-_DESCRIBED = tuple(
-    noun
-    for noun in NOUNS.values()
-    if noun.kind not in ("weather", "mass") and any(noun.lemma in a.suits or noun.kind in a.suits for a in ADJECTIVES.values())
-)
-_ON = {"table": ("on", "auf"), "chair": ("on", "auf"), "sofa": ("on", "auf"), "bed": ("on", "auf")}
+_DESCRIBED = tuple(noun for noun in NOUNS.values() if noun.kind != "weather" and SUITABLE[noun.lemma])
+_OF_PEOPLE = tuple(adjective for adjective in ADJECTIVES.values() if "person" in adjective.suits)
 _NEAR = (("under", "unter"), ("next to", "neben"), ("behind", "hinter"), ("in front of", "vor"))
-_FEMALE = tuple(NOUNS[lemma] for lemma in "sister mother daughter aunt grandmother".split())
-_MALE = tuple(NOUNS[lemma] for lemma in "brother father son uncle".split())
+_FEMALE = tuple(NOUNS[lemma] for lemma in ("sister", "mother", "daughter", "aunt", "grandmother"))
+_MALE = tuple(NOUNS[lemma] for lemma in ("brother", "father", "son", "uncle"))
 _JOBS = flagged("fem")
 
 
-def action(draw: Draw, *, subject: Phrase | None = None, other_than: Phrase | None = None, short: bool = False,
-           time: float = 0.4, negation: float = 0.16, family: str = "") -> Clause:
+def action(
+    draw: Draw,
+    *,
+    subject: Phrase | None = None,
+    other_than: Phrase | None = None,
+    short: bool = False,
+    time: float = 0.4,
+    negation: float = 0.16,
+    family: str = "",
+) -> Clause:
     """Someone does something to something; ``short``: fewer adjectives and no adverbs."""
     extra = 0.08 if short else 0.22
     if subject is None and not short and draw.chance(0.05):
@@ -58,6 +65,8 @@ def action(draw: Draw, *, subject: Phrase | None = None, other_than: Phrase | No
     if subject is None:
         subject = draw.subject(other_than, adjective=extra / 2 if short else 0.15, indefinite=0.0 if short else 0.07)
     clause = Clause(subject, verb, obj=draw.object_for(verb, subject, extra))
+    if isinstance(subject, NounPhrase) and subject.noun.kind == "animal":
+        short = True
     if not short and "place" in verb.flags and draw.chance(0.2):
         clause = replace(clause, place=draw.place())
     elif not short and "manner" in verb.flags and draw.chance(0.15):
@@ -65,8 +74,9 @@ def action(draw: Draw, *, subject: Phrase | None = None, other_than: Phrase | No
     return draw.timed(clause, time, negation, family)
 
 
-def giving(draw: Draw, *, subject: Phrase | None = None, time: float = 0.3, negation: float = 0.12,
-           family: str = "") -> Clause:
+def giving(
+    draw: Draw, *, subject: Phrase | None = None, time: float = 0.3, negation: float = 0.12, family: str = ""
+) -> Clause:
     """Someone gives someone something."""
     subject = subject or draw.subject(adjective=0.08)
     verb = draw.pick(GIVING)
@@ -77,8 +87,16 @@ def giving(draw: Draw, *, subject: Phrase | None = None, time: float = 0.3, nega
     return draw.timed(Clause(subject, verb, obj=thing, recipient=recipient), time, negation, family)
 
 
-def alone(draw: Draw, *, subject: Phrase | None = None, other_than: Phrase | None = None, short: bool = False,
-          time: float = 0.4, negation: float = 0.14, family: str = "") -> Clause:
+def alone(
+    draw: Draw,
+    *,
+    subject: Phrase | None = None,
+    other_than: Phrase | None = None,
+    short: bool = False,
+    time: float = 0.4,
+    negation: float = 0.14,
+    family: str = "",
+) -> Clause:
     """Someone does something that needs no object."""
     verb = draw.pick(ALONE)
     if subject is None and not short and draw.chance(0.12):
@@ -96,12 +114,20 @@ def alone(draw: Draw, *, subject: Phrase | None = None, other_than: Phrase | Non
     return draw.timed(clause, time, negation, family)
 
 
-def movement(draw: Draw, *, subject: Phrase | None = None, time: float = 0.4, negation: float = 0.12,
-             family: str = "", goal: bool = True) -> Clause:
+def movement(
+    draw: Draw,
+    *,
+    subject: Phrase | None = None,
+    time: float = 0.4,
+    negation: float = 0.12,
+    family: str = "",
+    goal: bool = True,
+) -> Clause:
     """Someone goes somewhere; without ``goal`` the direction is left out, to be asked for."""
     subject = subject or draw.subject()
     if draw.chance(0.55):
-        clause = Clause(subject, draw.pick(_intransitive("goal")), end=direction(draw))
+        clause = Clause(subject, draw.pick(_intransitive("goal")), end=None)
+        clause = replace(clause, end=direction(draw, far="town" in clause.verb.flags))
     else:
         verb = draw.pick(_intransitive("town"))
         town = draw.pick(words.TOWNS + words.COUNTRIES)
@@ -114,12 +140,12 @@ def movement(draw: Draw, *, subject: Phrase | None = None, time: float = 0.4, ne
     return replace(draw.timed(replace(clause, manner=None), time, negation, family), manner=kept)
 
 
-def direction(draw: Draw) -> Words:
-    """To a place, or to a person."""
+def direction(draw: Draw, far: bool) -> Words:
+    """To a place, or to a person; ``far``: not to another room."""
     if draw.chance(0.15):
         noun = draw.pick(_JOBS)
         return prepositional("to", "zu", "dat", NounPhrase(noun, "the"))
-    noun = draw.pick(flagged("to"))
+    noun = draw.pick(_FAR if far else PLACES)
     phrase = draw.place_phrase(noun)
     if noun.facts["to"] == "zu":
         return prepositional("to", "zu", "dat", phrase)
@@ -134,65 +160,67 @@ def dwelling(draw: Draw, *, subject: Phrase | None = None, place: bool = True) -
     return replace(clause, end=draw.place()) if place else clause
 
 
-def _spot(draw: Draw, case: str) -> Words:
-    noun = draw.pick(of_kind("furniture"))
-    en, de = _ON.get(noun.lemma, ("in", "in")) if draw.chance(0.5) else draw.pick(_NEAR)
-    return prepositional(en, de, case, draw.noun_phrase(noun, few=True, definite=True, adjective=0.12))
+def _spot(draw: Draw, thing: Noun, case: str) -> Words:
+    """A spot for a thing: pictures go on the wall, coats in the cupboard, the rest on, in or beside the furniture."""
+    if "hang" in thing.flags:
+        en, de, lemma = ("on", "an", "wall") if thing.kind == "thing" else ("in", "in", "cupboard")
+        return prepositional(en, de, case, NounPhrase(NOUNS[lemma], "the"))
+    near = thing.kind == "furniture" or draw.chance(0.5)
+    positions = _NEAR[1:] if thing.kind == "furniture" else _NEAR
+    furniture = draw.pick(of_kind("furniture"))
+    while furniture is thing or (furniture.lemma == "chair" and not near):
+        furniture = draw.pick(of_kind("furniture"))
+    inside = ("in", "in") if furniture.lemma == "cupboard" else ("on", "auf")
+    phrase = draw.noun_phrase(furniture, few=True, definite=True, adjective=0.12)
+    return prepositional(*(draw.pick(positions) if near else inside), case, phrase)
+
+
+def _placed(draw: Draw, flag: str) -> Noun:
+    """A thing that lies, stands or hangs indoors."""
+    return draw.pick(tuple(n for n in flagged(flag) if n.kind not in ("vehicle", "part")))
+
+
+def sitting(draw: Draw) -> Clause:
+    """Someone sits somewhere."""
+    subject = draw.noun_phrase(NOUNS["cat"], few=True, definite=True) if draw.chance(0.15) else draw.subject()
+    seat = draw.noun_phrase(
+        NOUNS[draw.pick(("chair", "sofa", "table", "bed"))], few=True, definite=True, adjective=0.12
+    )
+    en, de = ("at", "an") if seat.noun.lemma == "table" else ("on", "auf")
+    clause = Clause(subject, RESTING["sit"], end=prepositional(en, de, "dat", seat))
+    return replace(clause, tense="past" if draw.chance(0.3) else "progressive", negated=draw.chance(0.1))
 
 
 def resting(draw: Draw) -> Clause:
-    """Something lies, stands or hangs somewhere, or someone sits or stands there."""
-    kind = draw.pick(("lie", "stand", "hang", "sit", "be"))
+    """Something lies, stands or hangs somewhere, or is simply there."""
+    kind = draw.pick(("lie", "stand", "hang", "be"))
     verb = INTRANSITIVE["be"] if kind == "be" else RESTING[kind]
-    if kind == "sit":
-        noun = draw.pick(NOUNS["cat"], ) if False else NOUNS["cat"]
-        subject: Phrase = draw.subject() if draw.chance(0.8) else draw.noun_phrase(noun, few=True, definite=True)
-        seat = draw.pick(tuple(NOUNS[lemma] for lemma in ("chair", "sofa", "table", "bed")))
-        at = ("at", "an") if seat.lemma == "table" else ("on", "auf")
-        spot = prepositional(*at, "dat", draw.noun_phrase(seat, few=True, definite=True, adjective=0.12))
-    else:
-        noun = draw.pick(flagged("lie" if kind == "be" else kind))
-        spot = _spot(draw, "dat")
-        while noun.lemma in spot.en:
-            spot = _spot(draw, "dat")
-        if kind == "hang":
-            place = draw.pick(flagged("hang"))
-            noun = place if place.kind == "thing" else NOUNS["picture"]
-            spot = prepositional("on", "an", "dat", NounPhrase(NOUNS["wall"], "the"))
-        subject = draw.noun_phrase(noun, few=True, definite=True)
-    clause = Clause(subject, verb, end=spot)
-    tense = "past" if draw.chance(0.3) else "simple" if verb.en == "be" else "progressive"
-    negated = draw.chance(0.12)
-    return replace(clause, tense=tense, negated=negated)
+    noun = _placed(draw, "lie" if kind == "be" else kind)
+    subject = draw.noun_phrase(noun, few=True, definite=True)
+    tense = "past" if draw.chance(0.3) else "simple" if kind == "be" else "progressive"
+    return Clause(subject, verb, tense=tense, negated=draw.chance(0.12), end=_spot(draw, noun, "dat"))
 
 
 def moving(draw: Draw, *, time: float = 0.25, subject: Phrase | None = None, family: str = "") -> Clause:
     """Someone lays, puts or hangs something somewhere."""
     subject = subject or draw.subject()
     verb = draw.pick(tuple(MOVING.values()))
-    flag = {"lay": "lie", "put": "stand", "hang": "hang"}[verb.lemma]
-    noun = draw.pick(tuple(n for n in flagged(flag) if n.kind not in ("vehicle", "part") and n.lemma != "bed"))
-    if flag == "hang":
-        spot = prepositional("on", "an", "acc", NounPhrase(NOUNS["wall"], "the"))
-        noun = noun if noun.kind == "thing" else NOUNS["picture"]
-    else:
-        spot = _spot(draw, "acc")
-        while noun.lemma in spot.en or noun.kind == "furniture" and spot.en.startswith(("in ", "on ")):
-            spot = _spot(draw, "acc")
+    noun = _placed(draw, {"lay": "lie", "put": "stand", "hang": "hang"}[verb.lemma])
+    while noun.kind == "furniture" and noun.lemma != "chair":
+        noun = _placed(draw, "stand")
     thing = draw.noun_phrase(noun, few=True, adjective=0.15)
-    return draw.timed(Clause(subject, verb, obj=thing, end=spot), time, 0.1, family)
+    return draw.timed(Clause(subject, verb, obj=thing, end=_spot(draw, noun, "acc")), time, 0.1, family)
 
 
 def quality(draw: Draw, *, other_than: Phrase | None = None, time: bool = True, family: str = "") -> Clause:
     """Someone or something is so."""
-    adjectives = tuple(ADJECTIVES.values())
     if draw.chance(0.55):
         subject = draw.subject(other_than, adjective=0.0)
-        suits = tuple(a for a in adjectives if "person" in a.suits)
+        suits = _OF_PEOPLE
     else:
         noun = draw.pick(_DESCRIBED)
         subject = draw.noun_phrase(noun, few=True, definite=True, adjective=0.0)
-        suits = tuple(a for a in adjectives if noun.lemma in a.suits or noun.kind in a.suits)
+        suits = SUITABLE[noun.lemma]
     chosen = draw.pick(suits)
     tense = "past" if family == "past" or (not family and draw.chance(0.25)) else "simple"
     clause = Clause(subject, INTRANSITIVE["be"], tense=tense, negated=draw.chance(0.2), end=Words(chosen.en, chosen.de))
@@ -205,21 +233,24 @@ def quality(draw: Draw, *, other_than: Phrase | None = None, time: bool = True, 
     return clause
 
 
-_PASSING = frozenset("tired sick hungry nervous happy sad".split())
+_PASSING = frozenset(("tired", "sick", "hungry", "nervous", "happy", "sad"))
 
 
 def comparison(draw: Draw) -> Clause:
     """One thing is bigger than another, or as big."""
     kind = draw.pick(("person", "person", "animal", "vehicle", "food", "clothes", "furniture", "text", "thing"))
-    gradable = tuple(a for a in ADJECTIVES.values() if a.de_comparative and kind in a.suits)
-    chosen = draw.pick(gradable)
-    subject = draw.subject(adjective=0.0, indefinite=0) if kind == "person" else None
-    if subject is None:
-        subject = draw.noun_phrase(draw.pick(of_kind(kind)), few=True, definite=True, adjective=0.0)
-    noun = draw.pick(of_kind(kind))
-    while noun.lemma in subject.lemmas:
-        noun = draw.pick(of_kind(kind))
-    other: Phrase = draw.noun_phrase(noun, few=True, definite=True, adjective=0.0)
+    if kind == "person":
+        subject: Phrase = draw.subject(adjective=0.0, indefinite=0)
+        noun = draw.person_noun(subject)
+        choice = _OF_PEOPLE
+    else:
+        first, noun = draw.pick(of_kind(kind)), draw.pick(of_kind(kind))
+        subject = draw.noun_phrase(first, few=True, definite=True, adjective=0.0)
+        choice = tuple(a for a in SUITABLE[first.lemma] if a in SUITABLE[noun.lemma] and a.de_comparative)
+        if first is noun or not choice:
+            return comparison(draw)
+    chosen = draw.pick(choice)
+    other = draw.noun_phrase(noun, few=True, definite=True, adjective=0.0)
     equal = draw.chance(0.35)
     forms = (chosen.en, chosen.de) if equal else (chosen.en_comparative, chosen.de_comparative)
     tense = "past" if draw.chance(0.15) else "simple"
@@ -255,7 +286,7 @@ def age(draw: Draw) -> Clause:
 def price(draw: Draw) -> Clause:
     """Something costs so many euros."""
     subject = draw.noun_phrase(draw.pick(_PRICED), few=True, definite=True)
-    n = draw.number(2, 99)
+    n = draw.number(2, 9 if subject.noun.kind == "food" else 99)
     end = Words(f"{english_number(n)} euros", f"{german_number(n)} Euro")
     return Clause(subject, INTRANSITIVE["cost"], end=end)
 
