@@ -194,7 +194,7 @@ def test_a_prefix_as_long_as_the_limit_is_the_translation() -> None:
         ([[1], [1, END]], "source 2 holds the end token 0"),
         ([[1, 2, 3, 1, 2], []], "source 1 has 5 tokens, and its translation at most 4"),
         ([[1], [-1]], "source 2 holds the id -1, below 0"),
-        ([[], [3, 9]], "the id 9, and the target vocabulary has 4"),
+        ([[], [3, 4]], "the id 4, and the target vocabulary has 4"),
         ([[1]], "2 sources was given 1 prefixes"),
     ],
 )

@@ -67,7 +67,7 @@ def test_the_same_seed_gives_the_same_weights() -> None:
 def test_the_paper_s_base_model_has_the_right_size() -> None:
     with torch.device("meta"):
         m = Transformer(ModelConfig.preset("transformer-base", src_vocab_size=37000, tgt_vocab_size=37000))
-    # 37,000 x 512 shared embeddings; a layer's attention is 4 (512² + 512), its feed-forward 2 · 512 · 2048 + 2560.
-    attention, feed_forward, norm = 4 * (512 * 512 + 512), 2 * 512 * 2048 + 2560, 1024
+    # 37,000 x 512 shared embeddings; a layer's attention is 4 · 512², its feed-forward 2 · 512 · 2048 + 2560.
+    attention, feed_forward, norm = 4 * 512 * 512, 2 * 512 * 2048 + 2560, 1024
     layers = 6 * (attention + feed_forward + 2 * norm) + 6 * (2 * attention + feed_forward + 3 * norm)
     assert sum(p.numel() for p in m.parameters()) == 37000 * 512 + layers

@@ -29,8 +29,11 @@ def _copy_attention(ours: MultiHeadAttention, theirs: nn.MultiheadAttention) -> 
 
 def _pair(norm_first: bool, dtype: torch.dtype) -> tuple[Transformer, nn.Transformer]:
     torch.manual_seed(0)
+    encoder_layer = nn.TransformerEncoderLayer(D, H, FF, 0.0, batch_first=True, norm_first=norm_first, dtype=dtype)
+    # Nested tensors, which pre-norm warns about, are off.
+    encoder = nn.TransformerEncoder(encoder_layer, LAYERS, nn.LayerNorm(D, dtype=dtype), enable_nested_tensor=False)
     theirs = nn.Transformer(
-        D, H, LAYERS, LAYERS, FF, dropout=0.0, batch_first=True, norm_first=norm_first, dtype=dtype
+        D, H, LAYERS, LAYERS, FF, dropout=0.0, batch_first=True, norm_first=norm_first, dtype=dtype, custom_encoder=encoder
     )
     for parameter in theirs.parameters():
         nn.init.normal_(parameter, std=0.3)

@@ -18,13 +18,16 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from dragoman.config import Config, DecodeConfig, ModelConfig
-from dragoman.errors import BundleError, ConfigError, DragomanError
+from dragoman.errors import BundleError, DragomanError
 from dragoman.explain import explain
 from dragoman.files import atomic_folder, write_json, write_text
 from dragoman.model.transformer import Transformer
 from dragoman.text.tokenizer import TokenizerPair
 
 FORMAT_VERSION = 1
+
+# Misfits between a weights file and its configuration that one error names.
+_SHOWN = 8
 
 C = TypeVar("C", bound=Config)
 
@@ -49,21 +52,30 @@ def unique_weights(model: torch.nn.Module) -> dict[str, Tensor]:
     }
 
 
-def load_unique_weights(model: torch.nn.Module, weights: dict[str, Tensor], where: str) -> None:
-    """Fill ``model`` with what :func:`unique_weights` gave; raises :class:`BundleError` with every misfit at once."""
+def check_weights(model: torch.nn.Module, weights: dict[str, Tensor], where: str) -> None:
+    """Raise :class:`BundleError` where ``weights`` are not those of ``model``: each name once, each of its shape.
+
+    The model may be on the meta device. The error lists every misfit (of many, the first eight).
+    """
     wanted = unique_weights(model)
     problems = [f"{name} is missing" for name in wanted if name not in weights]
     problems += [f"{name} is unknown" for name in weights if name not in wanted]
-    problems += [
-        f"{name} has shape {list(weights[name].shape)}, not {list(tensor.shape)}"
-        for name, tensor in wanted.items()
-        if name in weights and weights[name].shape != tensor.shape
-    ]
+    for name, expected in ((name, list(tensor.shape)) for name, tensor in wanted.items() if name in weights):
+        found = weights[name]
+        if list(found.shape) != expected:
+            problems.append(f"{name} has shape {list(found.shape)}, not {expected}")
+        elif not found.is_floating_point():
+            problems.append(f"{name} is of type {str(found.dtype).removeprefix('torch.')}, not a float")
     if problems:
-        shown = "; ".join(problems[:8]) + (f"; and {len(problems) - 8} more" if len(problems) > 8 else "")
-        raise BundleError(f"{where} does not fit its configuration: {shown}.")
+        shown = "; ".join(problems[:_SHOWN]) + (f"; and {len(problems) - _SHOWN} more" * (len(problems) > _SHOWN))
+        raise BundleError(f"{where} does not fit its configuration ({shown}); copy it again.")
+
+
+def load_unique_weights(model: torch.nn.Module, weights: dict[str, Tensor], where: str) -> None:
+    """Fill ``model`` with what :func:`unique_weights` gave; raises as :func:`check_weights` does."""
+    check_weights(model, weights, where)
     with torch.no_grad():
-        for name, tensor in wanted.items():
+        for name, tensor in unique_weights(model).items():
             tensor.copy_(weights[name])
 
 
@@ -80,7 +92,11 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
 
 
 def save_bundle(bundle: Bundle, folder: str | os.PathLike[str]) -> None:
-    """Write a model directory, atomically; one that stands there is replaced, anything else is refused."""
+    """Write a model directory, atomically; one that stands there is replaced.
+
+    The weights keep their type; a tied matrix is written once. Raises :class:`DragomanError` for a place that
+    cannot be written, or that holds anything but a model directory.
+    """
     folder = Path(folder)
     if folder.exists() and not (folder / "config.json").is_file() and (not folder.is_dir() or any(folder.iterdir())):
         raise DragomanError(f"{folder} exists and is no model directory; choose another place.")
@@ -93,7 +109,10 @@ def save_bundle(bundle: Bundle, folder: str | os.PathLike[str]) -> None:
     with atomic_folder(folder) as part:
         write_json(part / "config.json", config)
         weights = {name: tensor.cpu().contiguous() for name, tensor in unique_weights(bundle.model).items()}
-        save_file(weights, part / "model.safetensors")
+        try:
+            save_file(weights, part / "model.safetensors")
+        except SafetensorError as error:
+            raise DragomanError(f"cannot write {folder / 'model.safetensors'}: {error}; make room for it.") from None
         bundle.tokenizers.save(part)
         write_json(part / "decode.json", bundle.decode.model_dump(mode="json"))
         write_text(part / "README.md", bundle.card)
@@ -102,11 +121,11 @@ def save_bundle(bundle: Bundle, folder: str | os.PathLike[str]) -> None:
 def load_bundle(
     folder: str | os.PathLike[str], device: str | torch.device = "cpu", dtype: torch.dtype = torch.float32
 ) -> Bundle:
-    """Read a model directory, the model in evaluation mode. Raises :class:`BundleError` for one that cannot be used."""
+    """Read a model directory, the model in evaluation mode with weights of type ``dtype``.
+
+    Raises :class:`BundleError` that names the file for a directory that is incomplete, damaged or of another format.
+    """
     folder = Path(folder)
-    if not folder.is_dir():
-        what = "is a file" if folder.exists() else "does not exist"
-        raise BundleError(f"{folder} {what}; give a model directory, such as runs/NAME/best.")
     config, model_config = read_config(folder)
     tokenizers = TokenizerPair.load(folder)
     sizes = (tokenizers.src.vocab_size, tokenizers.tgt.vocab_size)
@@ -115,33 +134,40 @@ def load_bundle(
             f"{folder}: the tokenizers have {sizes[0]} and {sizes[1]} tokens, and the model "
             f"{model_config.src_vocab_size} and {model_config.tgt_vocab_size}; copy the folder again."
         )
-    weights = read_tensors(folder / "model.safetensors")
-    with torch.device("meta"):
-        model = Transformer(model_config)
-    model = _allocate(model, dtype)
-    load_unique_weights(model, weights, str(folder / "model.safetensors"))
+    model = _load_model(model_config, folder / "model.safetensors", dtype).to(device).eval()
     decode = _settings(folder / "decode.json", _read_json(folder / "decode.json"), DecodeConfig)
     card = folder / "README.md"
     text = card.read_text(encoding="utf-8", errors="replace") if card.is_file() else ""
-    model.to(device).eval()
-    return Bundle(
-        model, tokenizers, decode, str(config.get("src_lang", "src")), str(config.get("tgt_lang", "tgt")), text
-    )
+    return Bundle(model, tokenizers, decode, config["src_lang"], config["tgt_lang"], text)
 
 
-def _allocate(model: Transformer, dtype: torch.dtype) -> Transformer:
-    """Real storage for a model made on the meta device; position tables are made anew when first used."""
+def _load_model(config: ModelConfig, path: Path, dtype: torch.dtype) -> Transformer:
+    """The model with the weights in ``path``, which are checked before any room is made for them.
+
+    The file is mapped into memory, so that no second copy of it is read.
+    """
+    weights = read_tensors(path)
+    with torch.device("meta"):
+        model = Transformer(config)
+    check_weights(model, weights, str(path))
     model = model.to_empty(device="cpu").to(dtype)
-    if model.config.tie_embeddings == "all":
+    # Leaving the meta device unties what is tied.
+    if config.tie_embeddings == "all":
         model.src_embedding.weight = model.tgt_embedding.weight
-    if model.config.tie_embeddings != "none":
+    if config.tie_embeddings != "none":
         model.output.weight = model.tgt_embedding.weight
+    load_unique_weights(model, weights, str(path))
     return model
 
 
 def read_config(folder: Path) -> tuple[dict[str, Any], ModelConfig]:
     """``config.json``, whole and its model part. Raises :class:`BundleError`."""
+    if not folder.is_dir():
+        what = "is a file" if folder.exists() else "does not exist"
+        raise BundleError(f"{folder} {what}; give a model directory, such as runs/NAME/best.")
     path = folder / "config.json"
+    if not path.exists() and (folder / "best" / "config.json").exists():
+        raise BundleError(f"{folder} is a run directory; give the model in it: {folder / 'best'}.")
     config = _read_json(path)
     version = config.get("format_version")
     if version != FORMAT_VERSION:
@@ -149,6 +175,9 @@ def read_config(folder: Path) -> tuple[dict[str, Any], ModelConfig]:
             f"{path} has format version {version}, and this dragoman reads {FORMAT_VERSION}; "
             "use a dragoman of the age of the model."
         )
+    for key in ("src_lang", "tgt_lang"):
+        if not isinstance(config.get(key), str):
+            raise BundleError(f'{path}: "{key}" should be a language code; copy the folder again.')
     return config, _settings(path, config.get("model"), ModelConfig)
 
 
@@ -158,18 +187,19 @@ def _read_json(path: Path) -> dict[str, Any]:
     except OSError as error:
         reason = "it is missing" if isinstance(error, FileNotFoundError) else error.strerror or "unreadable"
         raise BundleError(f"cannot read {path}: {reason}; give a complete model directory.") from None
-    except (ValueError, RecursionError):
-        raise BundleError(f"{path} is not valid JSON; copy the folder again.") from None
+    except (ValueError, RecursionError) as error:  # ValueError: bad UTF-8 too
+        reason = str(error).splitlines()[0]
+        raise BundleError(f"{path} is not valid JSON ({reason}); copy the folder again.") from None
     if not isinstance(value, dict):
         raise BundleError(f"{path} holds no JSON object; copy the folder again.")
     return value
 
 
 def _settings(path: Path, values: Any, kind: type[C]) -> C:
+    if not isinstance(values, dict):
+        raise BundleError(f"{path} holds no settings of a {kind.__name__}; copy the folder again.")
     try:
         return kind.model_validate(values)
     except ValidationError as error:
         problems = "; ".join(text for _, text in explain(error, kind))
         raise BundleError(f"{path}: {problems}; copy the folder again.") from None
-    except ConfigError as error:
-        raise BundleError(f"{path}: {error}") from None

@@ -1,4 +1,7 @@
-"""What a translation carries: the text, its score, its tokens and, on request, what it attended to."""
+"""What a translation carries: the text, its score, its tokens and, on request, what it attended to.
+
+Shapes: H heads.
+"""
 
 from __future__ import annotations
 
@@ -15,10 +18,11 @@ class Translation:
 
     ``logprob`` is the sum of ``token_logprobs``, the natural log-probabilities of all target tokens after
     ``<s>``, ``</s>`` included where it was produced (``finished``); ``score`` is ``logprob`` over the length norm.
-    ``tokens`` and ``src_tokens`` are readable pieces, special tokens included; ``ids`` are the target ids
-    (``</s>`` included). ``alternatives`` are the other translations, best first. ``attention`` holds for
-    encoder, decoder and cross a list with a tensor [H,query,key] per layer; a query of decoder and cross is the
-    position that predicts the token of the same place in ``tokens``.
+    ``tokens`` and ``src_tokens`` are readable pieces, special tokens included (but not the decoder's ``<s>``);
+    ``ids`` are the ids of ``tokens``. ``alternatives`` are the other translations, best first. ``attention``
+    holds for encoder, decoder and cross a list with a tensor [H,query,key] per layer, on the CPU; a query of
+    decoder and cross is the position that predicts the token of the same place in ``tokens``, a key of cross
+    stands for the token of the same place in ``src_tokens``. The translation of an empty text is empty in all.
     """
 
     text: str
@@ -33,16 +37,17 @@ class Translation:
     token_logprobs: list[float] = field(default_factory=list)
 
     def fields(self) -> dict[str, Any]:
-        """Everything but the attention, for JSON."""
-        return {
+        """Everything but the attention, for JSON; the alternatives leave out what they share with the best."""
+        own: dict[str, Any] = {
             "text": self.text,
             "score": self.score,
             "logprob": self.logprob,
             "finished": self.finished,
             "tokens": self.tokens,
             "token_logprobs": self.token_logprobs,
-            "src_tokens": self.src_tokens,
-            "alternatives": [
-                {k: v for k, v in other.fields().items() if k != "alternatives"} for other in self.alternatives
-            ],
+            "ids": self.ids,
         }
+        others = [other.fields() for other in self.alternatives]
+        for other in others:
+            del other["alternatives"], other["src_tokens"]
+        return {**own, "src_tokens": self.src_tokens, "alternatives": others}

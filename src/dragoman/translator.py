@@ -1,13 +1,15 @@
 """``Translator``: text in, :class:`Translation` out.
 
-Shapes: B batch, S source length, T target length, V vocabulary.
+Shapes: B batch, S source length, T target length, H heads; special tokens included.
 """
 
 from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, overload
 
 import torch
@@ -15,236 +17,333 @@ from torch import Tensor
 
 from dragoman.bundle import Bundle, load_bundle
 from dragoman.config import DecodeConfig
-from dragoman.decoding import Hypothesis, beam_search, length_norm, sample
-from dragoman.errors import ConfigError, DataError
+from dragoman.decoding import Hypothesis, beam_search, sample, score_targets
+from dragoman.errors import ConfigError, DataError, nearest
+from dragoman.model.cache import DecoderState
 from dragoman.model.transformer import Attention
-from dragoman.text.batching import ordered_batches, pad, pad_sources
+from dragoman.text.batching import ordered_batches, pad_sources
 from dragoman.text.sentences import split_sentences
 from dragoman.translation import Translation
 
 logger = logging.getLogger("dragoman")
 
 _DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
-# Source tokens of a batch, padding included: fast on a CPU, small beside any model.
+
+# Source tokens of a batch, padding included. On one CPU core a model of 2 million parameters is as fast from 2,000
+# tokens on, greedy and with a beam of 5, and a batch stays small beside the model.
 BATCH_TOKENS = 2048
+
+Report = Callable[[int], None]
+Target = Translation | Sequence[int] | str
 
 
 def resolve_device(name: str) -> torch.device:
     """``auto``: cuda, else mps, else cpu. Raises :class:`ConfigError` for a device that is not there."""
-    there = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
+    there = {"cuda": torch.cuda.device_count(), "mps": int(torch.backends.mps.is_available()), "cpu": 1}
     if name == "auto":
-        return torch.device(next(kind for kind in ("cuda", "mps", "cpu") if there[kind]))
-    if not there.get(name.partition(":")[0], False):
-        raise ConfigError(f"there is no device {name} here; use auto or cpu.")
+        return torch.device(next(kind for kind, count in there.items() if count))
+    match = re.fullmatch(r"(cuda|mps|cpu)(?::(\d+))?", name)
+    if match is None or int(match[2] or 0) >= there[match[1]]:
+        known = ", ".join(kind for kind, count in there.items() if count)
+        raise ConfigError(f'there is no device "{name}" here; use auto, {known}.')
     return torch.device(name)
 
 
-class Translator:
-    """Translates with one model. A sentence's translation does not depend on the others given with it.
+@dataclass(frozen=True)
+class _Job:
+    """One text to translate: its place among the results, its line number, its ids and those of its prefix."""
 
-    ``<unk>``, ``<pad>`` and ``<s>`` are never produced.
+    place: int
+    line: int
+    source: list[int]
+    prefix: list[int]
+
+
+class Translator:
+    """Translates with one model, which is put into evaluation mode.
+
+    A translation does not depend on the other texts given with it, nor on their order. ``<unk>``, ``<pad>`` and
+    ``<s>`` are never produced. ``device``: where to compute; None: where the model is.
     """
 
-    def __init__(self, bundle: Bundle, device: torch.device | str = "cpu") -> None:
+    def __init__(self, bundle: Bundle, device: torch.device | str | None = None) -> None:
         self.bundle = bundle
-        self.model = bundle.model
-        self.device = torch.device(device)
-        config = bundle.model.config
+        self.model = bundle.model.eval() if device is None else bundle.model.to(device).eval()
+        self.device = next(self.model.parameters()).device
+        config = self.model.config
         self._forbidden = sorted({bundle.tokenizers.tgt.unk_id, config.tgt_pad_id, config.bos_id} - {config.eos_id})
-        self._bounded = config.positions in ("learned", "table")
+        # The most tokens, special ones included, that the model has positions for.
+        self._most = config.max_length if config.positions in ("learned", "table") else None
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], device: str = "auto", precision: str = "fp32") -> Translator:
         """Read a model directory. ``precision``: fp32 or bf16. Raises :class:`BundleError`, :class:`ConfigError`."""
         if precision not in _DTYPES:
-            raise ConfigError(f'no precision is called "{precision}"; there are {", ".join(_DTYPES)}.')
-        place = resolve_device(device)
-        return cls(load_bundle(path, place, _DTYPES[precision]), place)
+            raise ConfigError(f'there is no precision "{precision}"; use {" or ".join(_DTYPES)}.')
+        return cls(load_bundle(path, resolve_device(device), _DTYPES[precision]))
+
+    def decode_config(self, **options: Any) -> DecodeConfig:
+        """The model's default way to decode with some fields changed. Raises :class:`ConfigError`."""
+        fields = DecodeConfig.model_fields
+        for name in options:
+            if name not in fields:
+                known = [*fields, "prefix", "attention", "batch_tokens"]
+                raise ConfigError(f'no option of a translation is called "{name}"{nearest(name, known)}.')
+        return self.bundle.decode.changed(**options) if options else self.bundle.decode
 
     @overload
     def translate(
-        self, text: str, *, attention: bool = ..., prefix: str | None = ..., **options: Any
+        self,
+        text: str,
+        *,
+        prefix: str | None = ...,
+        attention: bool = ...,
+        batch_tokens: int = ...,
+        line_numbers: Sequence[int] | None = ...,
+        report: Report | None = ...,
+        **options: Any,
     ) -> Translation: ...
 
     @overload
     def translate(
-        self, text: Sequence[str], *, attention: bool = ..., prefix: Sequence[str] | None = ..., **options: Any
+        self,
+        text: Sequence[str],
+        *,
+        prefix: Sequence[str] | None = ...,
+        attention: bool = ...,
+        batch_tokens: int = ...,
+        line_numbers: Sequence[int] | None = ...,
+        report: Report | None = ...,
+        **options: Any,
     ) -> list[Translation]: ...
 
     def translate(
         self,
         text: str | Sequence[str],
         *,
-        attention: bool = False,
         prefix: str | Sequence[str] | None = None,
+        attention: bool = False,
         batch_tokens: int = BATCH_TOKENS,
-        first_line: int = 0,
+        line_numbers: Sequence[int] | None = None,
+        report: Report | None = None,
         **options: Any,
     ) -> Translation | list[Translation]:
         """Translate a string, or a list of strings into a list.
 
-        ``options`` are fields of :class:`DecodeConfig` (``beam_size=5``, ``n_best=3``, …) in place of the model's
-        defaults; ``prefix`` is target text that the translation must begin with; ``attention`` adds the weights;
-        ``first_line`` is the line number of the first text, for the seed of sampling.
-        An empty text gives an empty translation. Raises :class:`ConfigError` for an unknown option,
-        :class:`DataError` for a prefix that cannot be forced.
+        ``prefix`` is target text that the translation has to begin with, or a list of such; ``attention`` adds the
+        attention weights of the best translation; ``batch_tokens`` are the source tokens of a batch, padding
+        included; ``line_numbers`` (default: 0, 1, …) choose the draws of sampling and stand, counted from 1, in
+        messages; ``report`` is called after each batch with the number of texts done. ``options`` are fields of
+        :class:`DecodeConfig` (``beam_size=5``, ``n_best=3``, …) in place of the model's defaults.
+
+        A text of nothing but white space gives an empty translation, without a search. Where the model's positions
+        end (learned ones do), a longer text is cut there, with a warning. Raises :class:`ConfigError` for an unknown
+        option, :class:`DataError` for a prefix that cannot be forced.
         """
-        config = self.bundle.decode.changed(**options) if options else self.bundle.decode
-        if isinstance(text, str):
-            prefixes = None if prefix is None else [str(prefix)]
-            return self._translate([text], prefixes, config, attention, batch_tokens, first_line)[0]
-        if isinstance(prefix, str) or (prefix is not None and len(prefix) != len(text)):
-            raise DataError(f"{len(text)} texts need as many prefixes; give a list of that length.")
-        return self._translate(list(text), prefix, config, attention, batch_tokens, first_line)
-
-    def _translate(
-        self,
-        texts: list[str],
-        prefixes: Sequence[str] | None,
-        config: DecodeConfig,
-        attention: bool,
-        batch_tokens: int,
-        first_line: int,
-    ) -> list[Translation]:
+        config = self.decode_config(**options)
+        if batch_tokens < 1:
+            raise ConfigError(f"batch_tokens is {batch_tokens}; give at least 1.")
+        texts = [text] if isinstance(text, str) else list(text)
+        prefixes = [prefix] if isinstance(text, str) and isinstance(prefix, str) else prefix
+        if isinstance(prefixes, str) or (prefixes is not None and len(prefixes) != len(texts)):
+            raise DataError(f"{len(texts)} texts need as many prefixes; give a list of that length.")
+        lines = range(len(texts)) if line_numbers is None else line_numbers
         results = [Translation("") for _ in texts]
+        jobs = self._jobs(texts, prefixes, lines)
+        done = len(texts) - len(jobs)
+        for group in ordered_batches([len(self._with_special(job.source)) for job in jobs], batch_tokens):
+            batch = [jobs[index] for index in group]
+            for job, hypotheses in zip(batch, self._search(batch, config), strict=True):
+                results[job.place] = self._result(job.source, hypotheses, attention)
+            done += len(batch)
+            if report is not None:
+                report(done)
+        return results[0] if isinstance(text, str) else results
+
+    def _jobs(self, texts: list[str], prefixes: Sequence[str] | None, lines: Sequence[int]) -> list[_Job]:
+        """What there is to translate: the texts that hold more than white space."""
         places = [place for place, text in enumerate(texts) if text.strip()]
-        sources = self._sources([texts[place] for place in places], places)
-        starts = [[] for _ in places] if prefixes is None else self._encode_prefixes([prefixes[p] for p in places])
-        # A beam multiplies the rows: the budget counts rows of the search.
-        rows = config.n_best if config.sample else config.beam_size
-        budget = max(1, batch_tokens // max(1, rows // 2))
-        for group in ordered_batches([len(source) + 2 for source in sources], budget):
-            lines = [first_line + places[index] for index in group]
-            found = self._search([sources[i] for i in group], [starts[i] for i in group], lines, config)
-            for index, hypotheses in zip(group, found, strict=True):
-                results[places[index]] = self._result(sources[index], hypotheses, attention)
-        return results
+        sources = [self._encode_source(texts[place], lines[place]) for place in places]
+        starts: list[list[int]] = [[]] * len(places)
+        if prefixes is not None:
+            starts = [self._encode_target(prefixes[place], lines[place]) for place in places]
+        return [_Job(place, lines[place], *ids) for place, *ids in zip(places, sources, starts, strict=True)]
 
-    def _sources(self, texts: list[str], places: list[int]) -> list[list[int]]:
+    def _encode_source(self, text: str, line: int = 0) -> list[int]:
         """Source ids without special tokens, cut where the model's positions end, with a warning."""
-        sources = self.bundle.tokenizers.src.encode_batch(texts)
+        ids = self.bundle.tokenizers.src.encode(_checked(text, line))
+        if self._most is None or len(self._with_special(ids)) <= self._most:
+            return ids
+        most = self._most - len(self._with_special([]))
+        logger.warning(
+            "line %d has %d tokens and the model reads at most %d: the rest is left out; split it into sentences.",
+            line + 1,
+            len(ids),
+            most,
+        )
+        return ids[:most]
+
+    def _encode_target(self, text: str, line: int = 0) -> list[int]:
+        return self.bundle.tokenizers.tgt.encode(_checked(text, line))
+
+    def _with_special(self, source: list[int]) -> list[int]:
+        """Source ids with the special tokens that the model expects."""
         config = self.model.config
-        if self._bounded:
-            most = config.max_length - config.src_bos - config.src_eos
-            for index, source in enumerate(sources):
-                if len(source) > most:
-                    logger.warning(
-                        "text %d has %d tokens and the model reads %d: the rest is left out; split it into sentences.",
-                        places[index] + 1,
-                        len(source),
-                        most,
-                    )
-                    sources[index] = source[:most]
-        return sources
+        return [config.bos_id] * config.src_bos + source + [config.eos_id] * config.src_eos
 
-    def _encode_prefixes(self, prefixes: Sequence[str]) -> list[list[int]]:
-        return self.bundle.tokenizers.tgt.encode_batch(list(prefixes))
+    def _limit(self, job: _Job, config: DecodeConfig) -> int:
+        """The most target tokens of a translation. Raises :class:`DataError` where its prefix has more."""
+        limit = config.limit(len(self._with_special(job.source)))
+        if self._most is not None:
+            limit = min(limit, self._most)
+        if len(job.prefix) > limit:
+            raise DataError(
+                f"the prefix of line {job.line + 1} has {len(job.prefix)} tokens, and its translation may have "
+                f"{limit}; shorten the prefix or raise max_length."
+            )
+        return limit
 
-    @torch.inference_mode()
-    def _search(
-        self, sources: list[list[int]], prefixes: list[list[int]], lines: list[int], config: DecodeConfig
-    ) -> list[list[Hypothesis]]:
-        """The hypotheses of one batch of source ids."""
-        model, shape = self.model, self.model.config
-        src, src_mask = self._padded_sources(sources)
-        state = model.start(model.encode(src, src_mask), src_mask)
-        special = shape.src_bos + shape.src_eos
-        limits = [config.limit(len(source) + special) for source in sources]
-        if self._bounded:
-            limits = [min(limit, shape.max_length) for limit in limits]
+    @torch.no_grad()
+    def _search(self, batch: list[_Job], config: DecodeConfig) -> list[list[Hypothesis]]:
+        """The hypotheses of one batch, best first."""
         common: dict[str, Any] = {
-            "bos_id": shape.bos_id,
-            "eos_id": shape.eos_id,
-            "limits": limits,
+            "bos_id": self.model.config.bos_id,
+            "eos_id": self.model.config.eos_id,
+            "limits": [self._limit(job, config) for job in batch],
             "forbidden": self._forbidden,
-            "prefixes": prefixes,
+            "prefixes": [job.prefix for job in batch],
             "device": self.device,
         }
+        state = self._start([job.source for job in batch])
         if config.sample:
-            return sample(model.step, state, len(sources), config, line_numbers=lines, **common)
-        return beam_search(model.step, state, len(sources), config, **common)
+            lines = [job.line for job in batch]
+            return sample(self.model.step, state, len(batch), config, line_numbers=lines, **common)
+        return beam_search(self.model.step, state, len(batch), config, **common)
 
-    def _padded_sources(self, sources: list[list[int]]) -> tuple[Tensor, Tensor | None]:
+    def _start(self, sources: list[list[int]]) -> DecoderState:
+        src, mask = self._padded(sources)
+        return self.model.start(self.model.encode(src, mask), mask)
+
+    def _padded(self, sources: list[list[int]]) -> tuple[Tensor, Tensor | None]:
         src, mask = pad_sources(sources, self.model.config)
         return src.to(self.device), None if mask is None else mask.to(self.device)
 
     def _result(self, source: list[int], hypotheses: list[Hypothesis], attention: bool) -> Translation:
-        shape = self.model.config
-        src_ids = [shape.bos_id] * shape.src_bos + source + [shape.eos_id] * shape.src_eos
-        src_tokens = self.bundle.tokenizers.src.tokens(src_ids)
-        found = [self._translation(hypothesis, src_tokens) for hypothesis in hypotheses]
-        if not found:
-            return Translation("", float("-inf"), float("-inf"), src_tokens=src_tokens, finished=False)
-        best = found[0]
-        best.alternatives = found[1:]
+        src_tokens = self.bundle.tokenizers.src.tokens(self._with_special(source))
+        best, *others = [self._translation(hypothesis, src_tokens) for hypothesis in hypotheses]
+        best.alternatives = others
         if attention:
             best.attention = self._attention(source, best.ids)
         return best
 
     def _translation(self, found: Hypothesis, src_tokens: list[str]) -> Translation:
         tgt = self.bundle.tokenizers.tgt
-        ids = found.tokens[:-1] if found.finished else found.tokens
         return Translation(
-            tgt.decode(ids),
-            found.score,
-            found.logprob,
-            tgt.tokens(found.tokens),
-            src_tokens,
-            found.finished,
+            text=tgt.decode(found.tokens[:-1] if found.finished else found.tokens),
+            score=found.score,
+            logprob=found.logprob,
+            tokens=tgt.tokens(found.tokens),
+            src_tokens=src_tokens,
+            finished=found.finished,
             ids=found.tokens,
             token_logprobs=found.token_logprobs,
         )
 
-    @torch.inference_mode()
+    @torch.no_grad()
     def _attention(self, source: list[int], ids: list[int]) -> Attention:
-        """The weights of one forced pass, a tensor [H,query,key] per layer."""
-        src, _ = self._padded_sources([source])
+        """The weights of one forced pass, a tensor [H,query,key] per layer, on the CPU."""
+        src, _ = self._padded([source])
         tgt = torch.tensor([[self.model.config.bos_id, *ids[:-1]]], device=self.device)
         _, attention = self.model(src, tgt, return_attention=True)
         kinds = (attention.encoder, attention.decoder, attention.cross)
         return Attention(*([layer[0].cpu() for layer in layers] for layers in kinds))
 
-    def score(self, src: str, tgt: Translation | Sequence[int] | str, **options: Any) -> float:
-        """The score that ``tgt`` would have as a translation of ``src``: see :meth:`token_logprobs`.
+    def score(self, src: str, tgt: Target, **options: Any) -> float:
+        """The score that ``tgt`` has as a translation of ``src``; :meth:`force` gives all there is to know of it."""
+        return self.force(src, tgt, **options).score
 
-        ``options`` may set another ``length_norm`` or ``length_penalty`` than the model's default.
+    @torch.no_grad()
+    def force(self, src: str, tgt: Target, *, attention: bool = False, **options: Any) -> Translation:
+        """``tgt`` as a translation of ``src``, with the log-probabilities, score and attention that the model gives it.
+
+        A text is tokenised and ends with ``</s>``; token ids are taken as they are, ``</s>`` where it is meant
+        included; of a :class:`Translation` its ids count. ``options`` may set another ``length_norm`` or
+        ``length_penalty`` than the model's. Raises :class:`DataError` for ids that are not the model's.
         """
-        config = self.bundle.decode.changed(**options) if options else self.bundle.decode
-        logprobs = self.token_logprobs(src, tgt)
-        return sum(logprobs) / length_norm(config, len(logprobs))
-
-    @torch.inference_mode()
-    def token_logprobs(self, src: str, tgt: Translation | Sequence[int] | str) -> list[float]:
-        """The log-probability of each target token when it is forced.
-
-        A text is tokenised and ends with ``</s>``; token ids are taken as they are; of a
-        :class:`Translation` its own ids count.
-        """
-        shape, tokenizers = self.model.config, self.bundle.tokenizers
+        config, shape = self.decode_config(**options), self.model.config
         if isinstance(tgt, str):
-            ids = [*tokenizers.tgt.encode(tgt), shape.eos_id]
+            ids = [*self._encode_target(tgt), shape.eos_id]
         else:
-            ids = list(tgt.ids if isinstance(tgt, Translation) else tgt)
+            ids = [int(index) for index in (tgt.ids if isinstance(tgt, Translation) else tgt)]
         if not ids:
-            return []
-        if not all(0 <= index < tokenizers.tgt.vocab_size for index in ids):
-            raise DataError(
-                f"a target id lies outside the vocabulary of {tokenizers.tgt.vocab_size}; give ids of this model."
-            )
-        source, mask = self._padded_sources(self._sources([src], [0]))
-        tgt_in, _ = pad([ids[:-1]], shape.tgt_pad_id, first=[shape.bos_id])
-        logits = self.model(source, tgt_in.to(self.device), mask)[0]
-        chosen = torch.tensor(ids, device=self.device)[:, None]
-        values: list[float] = torch.log_softmax(logits.float(), -1).gather(1, chosen)[:, 0].tolist()
-        return values
+            return Translation("")
+        source = self._encode_source(src)
+        state = self._start([source])
+        special: dict[str, int] = {"bos_id": shape.bos_id, "eos_id": shape.eos_id}
+        found = score_targets(self.model.step, state, [ids], config, **special, device=self.device)
+        return self._result(source, found, attention)
 
-    def translate_document(self, text: str, **options: Any) -> str:
-        """Translate a text of several sentences and lines; line breaks and the spaces between sentences stay."""
-        parts = split_sentences(text)
-        bodies = [part.strip() for part in parts]
-        translations = self.translate(bodies, **options)
-        out = []
-        for part, body, translation in zip(parts, bodies, translations, strict=True):
-            begin = part.find(body) if body else len(part)
-            out.append(part[:begin] + translation.text + part[begin + len(body) :])
-        return "".join(out)
+    @overload
+    def translate_document(
+        self,
+        text: str,
+        *,
+        line_numbers: Sequence[int] | None = ...,
+        report: Report | None = ...,
+        **options: Any,
+    ) -> str: ...
+
+    @overload
+    def translate_document(
+        self,
+        text: Sequence[str],
+        *,
+        line_numbers: Sequence[int] | None = ...,
+        report: Report | None = ...,
+        **options: Any,
+    ) -> list[str]: ...
+
+    def translate_document(
+        self,
+        text: str | Sequence[str],
+        *,
+        line_numbers: Sequence[int] | None = None,
+        report: Report | None = None,
+        **options: Any,
+    ) -> str | list[str]:
+        """Translate a text of several sentences, each by itself, or a list of such texts into a list.
+
+        Line breaks and the spaces around sentences stay. The parameters are those of :meth:`translate`; the
+        sentences of a text share its line number.
+        """
+        texts = [text] if isinstance(text, str) else list(text)
+        numbers = range(len(texts)) if line_numbers is None else line_numbers
+        parts = [split_sentences(one) for one in texts]
+        bodies = [part.strip() for own in parts for part in own]
+        lines = [number for number, own in zip(numbers, parts, strict=True) for _ in own]
+
+        def in_texts(done: int) -> None:
+            if report is not None:
+                report(done * len(texts) // len(bodies))
+
+        found = iter(self.translate(bodies, line_numbers=lines, report=in_texts, **options))
+        results = ["".join(_put_into(part, next(found).text) for part in own) for own in parts]
+        return results[0] if isinstance(text, str) else results
+
+
+def _put_into(part: str, translation: str) -> str:
+    """The translation between the white space that stands around the sentence in ``part``."""
+    body = part.strip()
+    before, _, after = part.partition(body) if body else (part, "", "")
+    return before + translation + after
+
+
+def _checked(text: str, line: int) -> str:
+    """The text itself; raises :class:`DataError` for one that is not Unicode."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise DataError(
+            f"line {line + 1} holds half of a surrogate pair at character {error.start + 1}; give whole characters."
+        ) from None
+    return text

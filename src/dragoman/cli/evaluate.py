@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from dragoman.cli import common
-from dragoman.errors import DataError
+from dragoman.cli.translate import WINDOW, check_output, one_line
+from dragoman.errors import DataError, UsageError
+
+if TYPE_CHECKING:
+    from dragoman.translator import Translator
 
 
 def evaluate(
@@ -20,11 +25,13 @@ def evaluate(
         str, typer.Option("--metrics", metavar="NAMES", help="Some of bleu,chrf,ter,cer,wer.")
     ] = "bleu,chrf",
     lowercase: Annotated[bool, typer.Option("--lowercase", help="Score without case.")] = False,
-    beam_size: Annotated[int | None, typer.Option(min=1, help="Hypotheses kept; 1 is greedy.")] = None,
-    length_penalty: Annotated[float | None, typer.Option(help="Exponent A of the length norm.")] = None,
     output: Annotated[
         Path | None, typer.Option("-o", "--output", metavar="FILE", help="Keep the translations here.")
     ] = None,
+    beam_size: Annotated[int | None, typer.Option(min=1, help="Hypotheses kept; 1 is greedy.")] = None,
+    length_penalty: Annotated[float | None, typer.Option(help="Exponent A of the length norm.")] = None,
+    max_length: Annotated[int | None, typer.Option(min=1, help="Most target tokens.")] = None,
+    batch_tokens: Annotated[int | None, typer.Option(min=1, help="Source tokens of a batch, padding included.")] = None,
     threads: Annotated[int | None, typer.Option(min=1, help="CPU threads. Default: all processors.")] = None,
     precision: Annotated[str, typer.Option(metavar="fp32|bf16", help="Type of the weights.")] = "fp32",
     device: Annotated[str, typer.Option(metavar="auto|cpu|cuda|mps", help="Where to compute.")] = "auto",
@@ -40,33 +47,62 @@ def evaluate(
     Example:
       dragoman evaluate runs/demo/best --src test.en --ref test.de --metrics bleu,chrf,ter
     """
+    check_output(output)
     common.prepare_runtime(threads)
-    sources = list(common.read_text(src))
-    references = [list(common.read_text(path)) for path in ref]
-    for path, lines in zip(ref, references, strict=True):
-        if len(lines) != len(sources):
-            raise DataError(f"{src} has {len(sources)} lines and {path} has {len(lines)}; they need the same number.")
-    if not sources:
-        raise DataError(f"{src} is empty; give a test set.")
+    sources, references = _read(src, ref)
     from dragoman.cli import scores as show
-    from dragoman.cli.translate import WINDOW
     from dragoman.evaluation import evaluate as score
     from dragoman.evaluation.metrics import RESAMPLED_SENTENCES, make_metrics
-    from dragoman.translator import Translator
+    from dragoman.translator import BATCH_TOKENS, Translator
 
     names = show.metric_names(metrics)
     make_metrics(names, lowercase)  # a wrong name is refused before the work, not after it
-    translator = Translator.load(model, device, precision)
-    given: dict[str, Any] = {"beam_size": beam_size, "length_penalty": length_penalty}
-    options = {name: value for name, value in given.items() if value is not None}
-    outputs: list[str] = []
-    with common.Progress("translating", len(sources)) as progress:
-        for first in range(0, len(sources), WINDOW):
-            outputs += [found.text for found in translator.translate(sources[first : first + WINDOW], **options)]
-            progress.update(len(outputs))
-    found = score(outputs, references, names, lowercase, confidence=len(sources) <= RESAMPLED_SENTENCES)
+    named = {"beam_size": beam_size, "length_penalty": length_penalty, "max_length": max_length}
+    options = {name: value for name, value in named.items() if value is not None}
+    options |= {"batch_tokens": batch_tokens or BATCH_TOKENS, "n_best": 1}
+    outputs = _translations(Translator.load(model, device, precision), sources, options)
     if output is not None:
         from dragoman.files import write_text
 
-        write_text(output, "".join(text.replace("\n", " ") + "\n" for text in outputs))
-    print(json.dumps(show.score_fields(found), indent=2) if as_json else show.score_table(found))
+        write_text(output, "".join(one_line(text) + "\n" for text in outputs))
+    confidence = len(sources) <= RESAMPLED_SENTENCES
+    if not confidence:
+        common.logger.info("no intervals: there are more than %d lines.", RESAMPLED_SENTENCES)
+    found = score(outputs, references, names, lowercase, confidence)
+    if as_json:
+        fields = {"sentences": len(sources), "scores": show.score_fields(found)}
+        print(json.dumps(fields, indent=2, ensure_ascii=False))
+    else:
+        print(show.score_table(found))
+
+
+def _read(src: str, ref: list[str]) -> tuple[list[str], list[list[str]]]:
+    """The sources, and the references of each file. Raises :class:`DataError`, :class:`UsageError`."""
+    if [src, *ref].count("-") > 1:
+        raise UsageError("standard input can be read only once; give - for one of the files.")
+    sources = list(common.read_text(src))
+    if not sources:
+        raise DataError(f"{src} is empty; give a file with one sentence a line.")
+    references = [list(common.read_text(path)) for path in ref]
+    for path, lines in zip(ref, references, strict=True):
+        if len(lines) != len(sources):
+            raise DataError(
+                f"{src} has {len(sources):,} lines and {path} has {len(lines):,}; give files that belong line to line."
+            )
+    return sources, references
+
+
+def _translations(translator: Translator, sources: list[str], options: dict[str, Any]) -> list[str]:
+    """The translation of each source, searched for rather than drawn, whatever the model's default."""
+    outputs: list[str] = []
+    started = time.monotonic()
+    with common.Progress("translating", len(sources)) as progress:
+
+        def report(done: int) -> None:
+            done += len(outputs)
+            progress.update(done, f"{done / (time.monotonic() - started):.1f} sentences/s")
+
+        for first in range(0, len(sources), WINDOW):
+            window = sources[first : first + WINDOW]
+            outputs += [one.text for one in translator.translate(window, report=report, sample=False, **options)]
+    return outputs

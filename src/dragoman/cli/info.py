@@ -12,7 +12,23 @@ from dragoman.cli import common
 from dragoman.errors import DataError
 
 if TYPE_CHECKING:
-    from dragoman.config import ModelConfig
+    from dragoman.config import ModelConfig, RunConfig
+
+# The first part of a parameter's name -> what it is counted as. A tied matrix bears its first name alone.
+_PARTS = {
+    "src_embedding": "embeddings",
+    "tgt_embedding": "embeddings",
+    "src_positions": "positions",
+    "tgt_positions": "positions",
+    "encoder": "encoder",
+    "decoder": "decoder",
+    "output": "output",
+}
+_TIED = {
+    "none": "nothing is tied",
+    "decoder": "the output matrix is the target embedding, counted there",
+    "all": "one matrix is both embeddings and the output, counted once",
+}
 
 
 def info(
@@ -21,7 +37,7 @@ def info(
     quiet: common.Quiet = False,
     verbose: common.Verbose = False,
 ) -> None:
-    """Show a model's parameters by part, its sizes, settings and vocabularies; or the settings of a configuration.
+    """Show a model's parameters by part, its sizes, vocabularies, scores and settings; or what a configuration makes.
 
     \b
     Example:
@@ -31,50 +47,72 @@ def info(
     if not source.exists():
         raise DataError(f"{source} does not exist; give a model directory or a configuration file.")
     facts = _model(source) if source.is_dir() else _configuration(source)
-    print(json.dumps(facts, indent=2, ensure_ascii=False) if as_json else "\n".join(_lines(facts)))
+    print(json.dumps(facts, indent=2, ensure_ascii=False) if as_json else _text(facts))
 
 
 def _model(folder: Path) -> dict[str, Any]:
+    """The facts of a model directory, which is read whole, so that what is shown can be loaded."""
     from dragoman.bundle import load_bundle
 
     bundle = load_bundle(folder)
-    tokenizers = bundle.tokenizers
+    src, tgt = bundle.tokenizers.src, bundle.tokenizers.tgt
+    config = bundle.model.config
+    parameters = parameters_by_part(config)
+    stored = sum(file.stat().st_size for file in folder.iterdir() if file.is_file())
     return {
         "model": str(folder),
         "languages": f"{bundle.src_lang} -> {bundle.tgt_lang}",
         "vocabulary": {
-            "kind": tokenizers.src.kind,
-            "joint": tokenizers.joint,
-            "src": tokenizers.src.vocab_size,
-            "tgt": tokenizers.tgt.vocab_size,
+            "kind": src.kind if src.kind == tgt.kind else f"{src.kind}, {tgt.kind}",
+            "joint": bundle.tokenizers.joint,
+            "src": src.vocab_size,
+            "tgt": tgt.vocab_size,
         },
-        "parameters": parameters_by_part(bundle.model.config),
-        "settings": bundle.model.config.model_dump(mode="json"),
-        "decode": bundle.decode.model_dump(mode="json"),
+        "parameters": parameters,
+        "tied": _TIED[config.tie_embeddings],
+        "size": {"on disk": _megabytes(stored), **_memory(parameters["total"])},
+        "scores": card_scores(bundle.card),
+        "settings": {"model": config.model_dump(mode="json"), "decode": bundle.decode.model_dump(mode="json")},
     }
 
 
 def _configuration(path: Path) -> dict[str, Any]:
+    """The facts of a training configuration; nothing is read but the file itself."""
     from dragoman.configfile import load_config
 
     config = load_config(path)
-    model = config.model
-    joint = config.tokenizer.joint
-    sizes = {
-        "src_vocab_size": model.src_vocab_size or config.tokenizer.vocab_size,
-        "tgt_vocab_size": model.tgt_vocab_size or config.tokenizer.vocab_size,
-    }
+    shape, note = _sized(config)
+    parameters = parameters_by_part(shape)
     return {
         "configuration": str(path),
         "languages": f"{config.data.src_lang} -> {config.data.tgt_lang}",
-        "vocabulary": {"kind": config.tokenizer.kind, "joint": joint, "at most": config.tokenizer.vocab_size},
-        "parameters": parameters_by_part(model.changed(**sizes)),
+        "vocabulary": {
+            "kind": config.tokenizer.kind,
+            "joint": config.tokenizer.joint,
+            "src": shape.src_vocab_size,
+            "tgt": shape.tgt_vocab_size,
+            "note": note,
+        },
+        "parameters": parameters,
+        "tied": _TIED[shape.tie_embeddings],
+        "size": _memory(parameters["total"]),
         "settings": config.model_dump(mode="json"),
     }
 
 
-def parameters_by_part(config: ModelConfig) -> dict[str, Any]:
-    """Parameters of each part, a tied matrix counted once, and their size in float32."""
+def _sized(config: RunConfig) -> tuple[ModelConfig, str]:
+    """The model's configuration with vocabulary sizes, and how they are known."""
+    model = config.model
+    most = config.tokenizer.vocab_size
+    shape = model.changed(
+        src_vocab_size=model.src_vocab_size or most,
+        tgt_vocab_size=model.tgt_vocab_size or most,
+    )
+    return shape, "not known before the tokenizer is trained; counted with the most that tokenizer.vocab_size allows"
+
+
+def parameters_by_part(config: ModelConfig) -> dict[str, int]:
+    """The number of parameters of each part that has any, a tied matrix counted once, and their ``total``."""
     import torch
 
     from dragoman.model.transformer import Transformer
@@ -82,30 +120,64 @@ def parameters_by_part(config: ModelConfig) -> dict[str, Any]:
     with torch.device("meta"):
         model = Transformer(config)
     counts: dict[str, int] = {}
-    names = {
-        "src_embedding": "source embedding" if config.tie_embeddings != "all" else "embedding (source, target, output)",
-        "tgt_embedding": "target embedding" if config.tie_embeddings != "decoder" else "target embedding and output",
-        "src_positions": "positions",
-        "tgt_positions": "positions",
-    }
     for name, parameter in model.named_parameters():
-        part = names.get(name.partition(".")[0], name.partition(".")[0])
+        part = _PARTS[name.partition(".")[0]]
         counts[part] = counts.get(part, 0) + parameter.numel()
-    total = sum(counts.values())
-    return {**counts, "total": total, "MB": round(4 * total / 1e6, 2), "MiB": round(4 * total / 2**20, 2)}
+    return {**counts, "total": sum(counts.values())}
 
 
-def _lines(facts: dict[str, Any]) -> list[str]:
-    lines = []
+def _megabytes(size: float) -> dict[str, float]:
+    return {"MB": round(size / 1e6, 2), "MiB": round(size / 2**20, 2)}
+
+
+def _memory(parameters: int) -> dict[str, dict[str, float]]:
+    return {"weights in fp32": _megabytes(4 * parameters), "weights in bf16": _megabytes(2 * parameters)}
+
+
+def card_scores(card: str) -> list[dict[str, str]]:
+    """The rows of each table in a model card (Markdown) whose header has a column ``signature``."""
+    rows: list[dict[str, str]] = []
+    header: list[str] = []
+    for line in card.splitlines():
+        # A signature holds bars of its own, between backticks.
+        shielded = "`".join(
+            text.replace("|", "\0") if odd else text for text, odd in _alternating(line.strip().split("`"))
+        )
+        cells = [cell.replace("\0", "|").strip(" `") for cell in shielded.strip("|").split("|")]
+        if not shielded.startswith("|"):
+            header = []
+        elif not header:
+            header = cells
+        elif "signature" in header and not set("".join(cells)) <= set("-: "):
+            rows.append(dict(zip(header, cells, strict=False)))
+    return rows
+
+
+def _alternating(parts: list[str]) -> list[tuple[str, bool]]:
+    return [(part, bool(index % 2)) for index, part in enumerate(parts)]
+
+
+def _text(facts: dict[str, Any]) -> str:
+    """The facts for a person to read."""
+    lines: list[str] = []
     for name, value in facts.items():
-        if not isinstance(value, dict):
-            lines.append(f"{name}: {value}")
-            continue
-        lines.append(f"{name}:")
-        width = max(map(len, value))
-        for key, inner in value.items():
-            shown = f"{inner:>14,}" if name == "parameters" and isinstance(inner, int) else f"{inner}"
-            if name == "parameters" and isinstance(inner, float):
-                shown = f"{inner:>14,.2f}"
-            lines.append(f"  {key:<{width}}  {shown}")
-    return lines
+        if name == "parameters":
+            lines += ["parameters:", *(f"  {part:<12}{count:>15,}" for part, count in value.items())]
+        elif name == "size":
+            lines += [
+                "size:",
+                *(f"  {part:<16}{one['MB']:>11,.2f} MB {one['MiB']:>11,.2f} MiB" for part, one in value.items()),
+            ]
+        elif name == "scores":
+            lines += ["scores, from the model card:"] if value else ["scores: none in the model card"]
+            lines += ["  " + "  ".join(filter(None, row.values())) for row in value]
+        else:
+            lines += _nested(name, value)
+    return "\n".join(lines)
+
+
+def _nested(name: str, value: Any, indent: str = "") -> list[str]:
+    """A setting, or a section of them below its name."""
+    if not isinstance(value, dict):
+        return [f"{indent}{name}: {json.dumps(value, ensure_ascii=False) if not isinstance(value, str) else value}"]
+    return [f"{indent}{name}:", *(line for key, inner in value.items() for line in _nested(key, inner, indent + "  "))]

@@ -6,7 +6,7 @@ import contextlib
 import json
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import islice
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Annotated, Any
@@ -14,7 +14,7 @@ from typing import IO, TYPE_CHECKING, Annotated, Any
 import typer
 
 from dragoman.cli import common
-from dragoman.errors import DataError, UsageError
+from dragoman.errors import DataError, DragomanError, UsageError
 
 if TYPE_CHECKING:
     from dragoman.translation import Translation
@@ -31,7 +31,9 @@ def translate(
     ] = None,
     beam_size: Annotated[int | None, typer.Option(min=1, help="Hypotheses kept; 1 is greedy.")] = None,
     length_penalty: Annotated[float | None, typer.Option(help="Exponent A of the length norm.")] = None,
-    n_best: Annotated[int | None, typer.Option(min=1, help="Translations a line: N output lines for each.")] = None,
+    n_best: Annotated[
+        int | None, typer.Option(min=1, help="Up to N translations of each line, as INDEX ||| TEXT ||| SCORE.")
+    ] = None,
     batch_tokens: Annotated[int | None, typer.Option(min=1, help="Source tokens of a batch, padding included.")] = None,
     sample: Annotated[bool, typer.Option("--sample", help="Draw at random in place of searching.")] = False,
     temperature: Annotated[float | None, typer.Option(help="Of the drawing: below 1 is more careful.")] = None,
@@ -39,7 +41,9 @@ def translate(
     top_p: Annotated[float | None, typer.Option(help="Draw from the likeliest tokens that reach P.")] = None,
     seed: Annotated[int | None, typer.Option(help="Of the drawing; line k draws from (seed, k).")] = None,
     max_length: Annotated[int | None, typer.Option(min=1, help="Most target tokens.")] = None,
-    prefix: Annotated[str | None, typer.Option(metavar="FILE", help="Target text that line k must begin with.")] = None,
+    prefix: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Line k is what the translation of line k has to begin with.")
+    ] = None,
     split_sentences: Annotated[
         bool, typer.Option("--split-sentences", help="Lines hold several sentences: translate each by itself.")
     ] = False,
@@ -53,17 +57,14 @@ def translate(
 ) -> None:
     """Translate text line by line: one output line for each input line, in order, whatever the line holds.
 
-    An empty line stays empty. Input of any size is read in constant memory and written as it is translated.
+    An empty line stays empty. Input of any size is read in constant memory and written as it is translated. With
+    --n-best 2 or more the output is a list, as Moses writes it: INDEX counts the input lines from 0.
 
     \b
     Example:
       echo "The old man reads a book." | dragoman translate runs/demo/best
       dragoman translate runs/demo/best test.en -o test.de --beam-size 8
     """
-    if split_sentences and (jsonl or scores or prefix or (n_best or 1) > 1):
-        raise UsageError("--split-sentences gives text alone; leave out --jsonl, --scores, --prefix and --n-best.")
-    if jsonl and scores:
-        raise UsageError("--jsonl already holds the scores; leave out --scores.")
     named: dict[str, Any] = {
         "beam_size": beam_size,
         "length_penalty": length_penalty,
@@ -74,70 +75,92 @@ def translate(
         "top_p": top_p,
         "seed": seed,
         "max_length": max_length,
-        "batch_tokens": batch_tokens,
     }
     options = {name: value for name, value in named.items() if value is not None}
-    drawing = [name for name in ("temperature", "top_k", "top_p", "seed") if name in options]
-    if drawing and not sample:
-        raise UsageError(f"--{drawing[0].replace('_', '-')} is for drawing; add --sample.")
+    if split_sentences and (jsonl or scores or prefix is not None or (n_best or 1) > 1):
+        raise UsageError("--split-sentences gives text alone; leave out --jsonl, --scores, --prefix and --n-best.")
+    for name in ("temperature", "top_k", "top_p", "seed"):
+        if name in options and not sample:
+            raise UsageError(f"--{name.replace('_', '-')} is for drawing; add --sample.")
+    check_output(output)
+    total = _check_input(file, prefix)
     common.prepare_runtime(threads)
-    _check_input(file, prefix)
-    from dragoman.translator import Translator
+    from dragoman.translator import BATCH_TOKENS, Translator
 
     translator = Translator.load(model, device, precision)
-    printer = _Printer(jsonl, scores)
-    with _destination(output) as stream:
-        started, count = time.monotonic(), 0
-        with common.Progress("translating", _line_count(file)) as progress:
-            for first, lines, prefixes in _windows(file, prefix):
-                if split_sentences:
-                    texts = [translator.translate_document(line, first_line=first, **options) for line in lines]
-                    stream.write("".join(_one_line(text) + "\n" for text in texts))
-                else:
-                    found = translator.translate(lines, prefix=prefixes, first_line=first, **options)
-                    stream.write("".join(map(printer, found)))
-                stream.flush()
-                count += len(lines)
-                progress.update(count, f"{count / (time.monotonic() - started):.1f} sentences/s")
+    several = translator.decode_config(**options).n_best > 1
+    show = _as_json if jsonl else _as_list if several else _as_scored if scores else _as_text
+    options["batch_tokens"] = batch_tokens or BATCH_TOKENS
+    with _destination(output) as stream, _progress(file, output, total) as report:
+        for first, lines, prefixes in _windows(file, prefix):
+            window = {**options, "line_numbers": range(first, first + len(lines)), "report": report(first)}
+            if split_sentences:
+                stream.writelines(one_line(text) + "\n" for text in translator.translate_document(lines, **window))
+            else:
+                found = translator.translate(lines, prefix=prefixes, **window)
+                stream.writelines(show(number, one) + "\n" for number, one in enumerate(found, first))
+            stream.flush()
 
 
-class _Printer:
-    """One translation as output lines."""
-
-    def __init__(self, jsonl: bool, scores: bool) -> None:
-        self.jsonl = jsonl
-        self.scores = scores
-
-    def __call__(self, found: Translation) -> str:
-        if self.jsonl:
-            return json.dumps(found.fields(), ensure_ascii=False) + "\n"
-        lines = []
-        for one in (found, *found.alternatives):
-            score = f"{one.score:.6f}\t" if self.scores else ""
-            lines.append(f"{score}{_one_line(one.text)}\n")
-        return "".join(lines)
-
-
-def _one_line(text: str) -> str:
-    """A translation that cannot break the output's lines."""
+def one_line(text: str) -> str:
+    """A translation that cannot break the output's lines: a line feed becomes a space."""
     return text.replace("\r\n", " ").replace("\n", " ")
 
 
-def _check_input(file: str, prefix: str | None) -> None:
-    """Refuse what cannot be read, and prefixes of another number, before anything is loaded or written."""
-    if file == "-":
-        if prefix is not None:
-            raise UsageError("--prefix needs the text in a file, so that the lines can be counted first.")
-        return
-    lines = sum(1 for _ in common.read_text(file))
-    if prefix is not None:
-        prefixes = sum(1 for _ in common.read_text(prefix))
-        if prefixes != lines:
-            raise DataError(f"{file} has {lines} lines and {prefix} has {prefixes}; they need the same number.")
+def _as_text(number: int, found: Translation) -> str:
+    return one_line(found.text)
 
 
-def _line_count(file: str) -> int:
-    return 0 if file == "-" else sum(1 for _ in common.read_text(file))
+def _as_scored(number: int, found: Translation) -> str:
+    return f"{found.score:.6f}\t{one_line(found.text)}"
+
+
+def _as_list(number: int, found: Translation) -> str:
+    every = (found, *found.alternatives)
+    return "\n".join(f"{number} ||| {one_line(one.text)} ||| {one.score:.6f}" for one in every)
+
+
+def _as_json(number: int, found: Translation) -> str:
+    return json.dumps(found.fields(), ensure_ascii=False)
+
+
+def _is_stream(path: Path) -> bool:
+    """Whether there is something that can be read or written once only: a pipe, a terminal, /dev/null."""
+    return path.exists() and not path.is_file() and not path.is_dir()
+
+
+def check_output(output: Path | None) -> None:
+    """Refuse a folder as output before any work is done. Raises :class:`DragomanError`."""
+    if output is not None and output.is_dir():
+        raise DragomanError(f"cannot write {output}: it is a folder; give a file in it.")
+
+
+def _check_input(file: str, prefix: str | None) -> int:
+    """The lines of the input, 0 where they cannot be counted first.
+
+    Raises :class:`DataError` for what cannot be read, and for prefixes of another number, before anything is loaded
+    or written.
+    """
+    lines = _count(file)
+    if prefix is None:
+        return lines or 0
+    prefixes = _count(prefix)
+    if lines is None or prefixes is None:
+        raise UsageError("--prefix needs the text and the prefixes in files, so that the lines can be counted first.")
+    if prefixes != lines:
+        raise DataError(
+            f"{file} has {lines:,} lines and {prefix} has {prefixes:,}; give files that belong line to line."
+        )
+    return lines
+
+
+def _count(file: str) -> int | None:
+    return None if file == "-" or _is_stream(Path(file)) else sum(1 for _ in common.read_text(file))
+
+
+def _is_typed(file: str) -> bool:
+    """Whether a person types the lines."""
+    return file == "-" and sys.stdin.isatty()
 
 
 def _windows(file: str, prefix: str | None) -> Iterator[tuple[int, list[str], list[str] | None]]:
@@ -145,19 +168,41 @@ def _windows(file: str, prefix: str | None) -> Iterator[tuple[int, list[str], li
     lines = common.read_text(file)
     starts = None if prefix is None else common.read_text(prefix)
     first = 0
-    # A person at a terminal or a pipe sees each line at once; a file is read in windows.
-    size = 1 if file == "-" and sys.stdin.isatty() else WINDOW
+    size = 1 if _is_typed(file) else WINDOW
     while window := list(islice(lines, size)):
         yield first, window, None if starts is None else list(islice(starts, size))
         first += len(window)
 
 
 @contextlib.contextmanager
+def _progress(file: str, output: Path | None, total: int) -> Iterator[Callable[[int], Callable[[int], None]]]:
+    """What makes, for a window that begins at some line, the function that takes its lines done."""
+    progress = common.Progress("translating", total)
+    # On one terminal a bar would write into the translations; they show how far it is themselves.
+    hidden = _is_typed(file) or (output is None and sys.stdout.isatty())
+    started = time.monotonic()
+
+    def of_window(first: int) -> Callable[[int], None]:
+        def report(done: int) -> None:
+            done += first
+            progress.update(done, f"{done / (time.monotonic() - started):.1f} sentences/s")
+
+        return (lambda done: None) if hidden else report
+
+    with contextlib.nullcontext() if hidden else progress:
+        yield of_window
+
+
+@contextlib.contextmanager
 def _destination(output: Path | None) -> Iterator[IO[Any]]:
+    """Where the lines go; a file takes its place when it is complete."""
     if output is None:
         yield sys.stdout
-        return
-    from dragoman.files import atomic_file
+    elif _is_stream(output):
+        with output.open("w", encoding="utf-8", newline="\n") as stream:
+            yield stream
+    else:
+        from dragoman.files import atomic_file
 
-    with atomic_file(output) as stream:
-        yield stream
+        with atomic_file(output) as stream:
+            yield stream

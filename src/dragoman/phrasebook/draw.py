@@ -115,7 +115,7 @@ class Draw:
     # phrases
 
     def noun_phrase(
-        self, noun: Noun, *, few: bool = False, definite: bool = False, adjective: float = 0.22
+        self, noun: Noun, *, few: bool = False, definite: bool = False, adjective: float = 0.26
     ) -> NounPhrase:
         """A phrase around ``noun``; ``few``: no number words; ``adjective``: the chance of one."""
         if not noun.en:
@@ -126,7 +126,7 @@ class Draw:
             kind = self.weighted(_KIN_DETERMINERS)
         else:
             kind = self.weighted(_FEW_DETERMINERS if few or noun.kind == "person" else _COUNT_DETERMINERS)
-        if noun.kind in ("person", "animal"):
+        if noun.kind in ("person", "animal", "sky"):
             kind = self._decent(noun, kind)
         if definite:
             kind = _DEFINITE.get(kind, kind)
@@ -143,7 +143,7 @@ class Draw:
         return phrase
 
     def _decent(self, noun: Noun, kind: str) -> str:
-        """The kind of determiner, but no possessive where it would be odd (my farmer, my mothers)."""
+        """The kind of determiner, but no possessive where it would be odd (my farmer, my mothers, my storm)."""
         if kind == "possessive plural" and "one" in noun.flags:
             return "possessive"
         if kind == "owner" and "own" not in noun.flags:
@@ -195,7 +195,7 @@ class Draw:
             noun = self.pick(PEOPLE)
         return self.noun_phrase(noun, few=True, definite=not self.chance(0.25), adjective=adjective)
 
-    def object_for(self, verb: Verb, subject: Phrase, adjective: float = 0.22) -> Phrase:
+    def object_for(self, verb: Verb, subject: Phrase, adjective: float = 0.26) -> Phrase:
         """Something that the verb takes, other than the subject."""
         noun = self.pick(verb.objects)
         while noun.lemma in subject.lemmas:
@@ -240,11 +240,10 @@ class Draw:
         if kind < 0.75:
             n, (_, en, _, de) = self.number(2, 12), self.pick(words.UNITS)
             return Words(f"in {english_number(n)} {en}", f"in {german_number(n)} {de}")
-        if kind < 0.88:
+        if kind < 0.85:
             return self.weekday()
-        if kind < 0.94:
-            month = self.pick(words.MONTHS)
-            return Words(f"in {month.en}", f"im {month.de}")
+        if kind < 0.95:
+            return self.month()
         day, time = self.pick(words.FUTURE_TIMES[:1]), self.clock_time()
         return Words(f"{day.en} {time.en}", f"{day.de} {time.de}")
 
@@ -256,14 +255,21 @@ class Draw:
         if kind < 0.8:
             n, (_, en, _, de) = self.number(2, 12), self.pick(words.UNITS)
             return Words(f"{english_number(n)} {en} ago", f"vor {german_number(n)} {de}")
-        if kind < 0.92:
+        if kind < 0.88:
             return self.weekday()
+        if kind < 0.95:
+            return self.month()
         return self.clock_time()
 
     def weekday(self) -> Words:
         """On a day of the week."""
         day = self.pick(words.DAYS)
         return Words(f"on {day.en}", f"am {day.de}")
+
+    def month(self) -> Words:
+        """In a month."""
+        month = self.pick(words.MONTHS)
+        return Words(f"in {month.en}", f"im {month.de}")
 
     # clauses
 

@@ -113,7 +113,11 @@ def reported(main: Clause, word: Words, sub: Clause, question: bool = False) -> 
 
 
 def infinitive(main: Clause, sub: Clause, purpose: bool = False) -> Sentence:
-    """An infinitive clause after a main clause with the same subject; ``purpose``: in order to, um … zu."""
+    """An infinitive clause after a main clause with the same subject; ``purpose``: in order to, um … zu.
+
+    What an infinitive cannot say, tense, modal and gern, is dropped from ``sub``.
+    """
+    sub = replace(sub, tense="simple", modal="", gladly=False)
     en = f"{order.english_statement(main)} {'in order to' if purpose else 'to'} {order.english_infinitive(sub)}"
     de = f"{order.german_statement(main)}, {'um ' if purpose else ''}{order.german_infinitive(sub)}"
     return _sentence(en, de, ".", main, sub)

@@ -113,6 +113,11 @@ def _fronted(draw: Draw) -> Sentence:
     return frames.fronted(clause)
 
 
+def _circumstance(draw: Draw) -> Sentence:
+    clause = scenes.circumstance(draw)
+    return frames.fronted(clause) if draw.chance(0.5) else frames.statement(clause)
+
+
 def _quality(draw: Draw) -> Sentence:
     return frames.statement(scenes.quality(draw))
 
@@ -258,7 +263,7 @@ def _because_it(draw: Draw) -> Sentence:
         noun = draw.pick(tuple(n for n in verb.objects if n.kind != "person"))
     subject = draw.subject(adjective=0, indefinite=0)
     thing = draw.noun_phrase(noun, few=True, definite=True, adjective=0)
-    main = draw.timed(Clause(subject, verb, obj=thing), 0, 0.15, draw.pick(("past", "present")))
+    main = draw.timed(Clause(subject, verb, obj=thing), 0, 0, draw.pick(("past", "present")))
     quality = draw.pick(SUITABLE[noun.lemma])
     tense = "past" if main.tense == "past" else "simple"
     sub = Clause(thing.it(), INTRANSITIVE["be"], tense=tense, end=Words(quality.en, quality.de))
@@ -315,12 +320,12 @@ def _relative(draw: Draw) -> Sentence:
         nouns = tuple(n for n in verb.objects if n.lemma not in subject.lemmas and n.countable)
         head = NounPhrase(draw.pick(nouns), "the", plural=draw.chance(0.25))
         phrase, inner = frames.object_relative(head, draw.timed(Clause(subject, verb), 0, 0.1))
-    inner = replace(inner, gladly=False) if inner.gladly else inner
-    if draw.chance(0.6) and SUITABLE[head.noun.lemma]:
+    recognising = tuple(verb for verb in _RECOGNISING if head.noun in verb.objects)
+    if SUITABLE[head.noun.lemma] and (not recognising or draw.chance(0.6)):
         quality = draw.pick(SUITABLE[head.noun.lemma])
         outer = Clause(phrase, INTRANSITIVE["be"], end=Words(quality.en, quality.de))
     else:
-        verb = draw.pick(tuple(v for v in _RECOGNISING if head.noun in v.objects) or (TRANSITIVE["look for"],))
+        verb = draw.pick(recognising or (TRANSITIVE["think of"],))
         outer = Clause(draw.subject(head, adjective=0, indefinite=0), verb, obj=phrase)
     return frames.with_relative(outer, inner)
 
@@ -343,6 +348,7 @@ PATTERNS: Weighted[Callable[[Draw], Sentence]] = Weighted(
         _movement: 4.5,
         _placing: 4,
         _fronted: 8,
+        _circumstance: 2,
         _quality: 3,
         _comparison: 2.5,
         _profession: 1,

@@ -35,8 +35,17 @@ ALONE = tuple(verb for verb in INTRANSITIVE.values() if not verb.flags & _SPECIA
 _SCHEDULED_TRANSPORT = tuple(NOUNS[lemma] for lemma in ("train", "bus", "ship"))
 _SCHEDULED_HOUSES = tuple(NOUNS[lemma] for lemma in ("shop", "museum", "library", "theatre", "restaurant"))
 _EVENTS = tuple(NOUNS[lemma] for lemma in ("party", "meeting", "concert", "exam", "course", "game", "film"))
+_REASONS = tuple(NOUNS[lemma] for lemma in ("weather", "rain", "snow", "storm", "noise", "exam", "trip", "money"))
 _PRICED = tuple(noun for noun in TRANSITIVE["buy"].objects if noun.countable and noun.kind not in ("place", "vehicle"))
-_DESCRIBED = tuple(noun for noun in NOUNS.values() if noun.kind != "weather" and SUITABLE[noun.lemma])
+_DESCRIBED = tuple(noun for noun in NOUNS.values() if noun.kind != "sky" and SUITABLE[noun.lemma])
+_AGES = {
+    "child": (2, 14),
+    "boy": (2, 14),
+    "girl": (2, 14),
+    "son": (2, 60),
+    "daughter": (2, 60),
+    "grandmother": (50, 99),
+}
 _OF_PEOPLE = tuple(adjective for adjective in ADJECTIVES.values() if "person" in adjective.suits)
 _NEAR = (("under", "unter"), ("next to", "neben"), ("behind", "hinter"), ("in front of", "vor"))
 _FEMALE = tuple(NOUNS[lemma] for lemma in ("sister", "mother", "daughter", "aunt", "grandmother"))
@@ -55,7 +64,7 @@ def action(
     family: str = "",
 ) -> Clause:
     """Someone does something to something; ``short``: fewer adjectives and no adverbs."""
-    extra = 0.08 if short else 0.22
+    extra = 0.08 if short else 0.27
     if subject is None and not short and draw.chance(0.05):
         verb = draw.pick(_FOR_ANIMALS)
         animal = draw.pick(of_kind("animal"))
@@ -71,7 +80,8 @@ def action(
         clause = replace(clause, place=draw.place())
     elif not short and "manner" in verb.flags and draw.chance(0.15):
         clause = replace(clause, manner=draw.pick(words.MANNERS))
-    return draw.timed(clause, time, negation, family)
+    clause = draw.timed(clause, time, negation, family)
+    return replace(clause, manner=None) if clause.gladly else clause
 
 
 def giving(
@@ -278,9 +288,11 @@ def profession(draw: Draw) -> Clause:
 
 def age(draw: Draw) -> Clause:
     """Someone is so many years old."""
-    n = draw.number(2, 99)
+    subject = draw.subject(adjective=0, indefinite=0)
+    low, high = (2, 99) if subject.pronoun else _AGES.get(subject.lemmas[0], (18, 99))
+    n = draw.number(low, high)
     end = Words(f"{english_number(n)} years old", f"{german_number(n)} Jahre alt")
-    return Clause(draw.subject(adjective=0, indefinite=0), INTRANSITIVE["be"], end=end)
+    return Clause(subject, INTRANSITIVE["be"], end=end)
 
 
 def price(draw: Draw) -> Clause:
@@ -304,6 +316,20 @@ def schedule(draw: Draw) -> Clause:
     phrase = NounPhrase(noun, draw.pick(("the", "the", "the", "this", "our")))
     tense = draw.pick(("simple", "simple", "past", "future"))
     return Clause(phrase, verb, tense=tense, time=draw.clock_time())
+
+
+def circumstance(draw: Draw) -> Clause:
+    """Someone does something during an event or because of the weather: the German genitive."""
+    if draw.chance(0.5):
+        en, de, noun = "during", "während", draw.pick(_EVENTS)
+    else:
+        en, de, noun = "because of", "wegen", draw.pick(_REASONS)
+    determiner = draw.pick(("the", "the", "this"))
+    if noun.en_plural and draw.chance(0.2):
+        determiner = draw.pick(POSSESSIVES)
+    adjective = draw.pick(SUITABLE[noun.lemma]) if SUITABLE[noun.lemma] and draw.chance(0.3) else None
+    clause = action(draw, short=True, time=0, negation=0) if draw.chance(0.6) else alone(draw, time=0, negation=0)
+    return replace(clause, time=prepositional(en, de, "gen", NounPhrase(noun, determiner, adjective=adjective)))
 
 
 def weather(draw: Draw, family: str = "") -> Clause:

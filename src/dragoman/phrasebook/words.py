@@ -14,7 +14,10 @@ from dragoman.phrasebook.tables import read_table
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Adjective:
-    """One adjective; ``suits`` holds the noun kinds and noun lemmas that it goes with, and -lemmas that it does not. A comparative may be empty."""
+    """One adjective; a comparative may be empty.
+
+    ``suits`` holds the noun kinds and lemmas that it goes with, and -lemmas that it does not.
+    """
 
     en: str
     en_comparative: str
