@@ -56,7 +56,9 @@ def test_tied_embeddings_keep_the_embedding_s_values() -> None:
 
 
 def test_learned_positions_keep_their_own_values() -> None:
-    assert model(positions="learned", init="kaiming").src_positions.weight.std().item() == pytest.approx(64**-0.5, rel=0.03)
+    assert model(positions="learned", init="kaiming").src_positions.weight.std().item() == pytest.approx(
+        64**-0.5, rel=0.03
+    )
 
 
 def test_the_same_seed_gives_the_same_weights() -> None:

@@ -201,7 +201,9 @@ def test_attention_weights_are_those_of_the_fused_path(variant: Transformer) -> 
         close(weights.sum(-1), torch.ones_like(weights.sum(-1)))
         assert (weights * ~src_mask[:, None, None, :] == 0).all()
     for weights in attention.decoder:
-        close(weights.sum(-1)[tgt_mask[:, None].expand(-1, config.n_heads, -1)], torch.ones(config.n_heads * 11).double())
+        close(
+            weights.sum(-1)[tgt_mask[:, None].expand(-1, config.n_heads, -1)], torch.ones(config.n_heads * 11).double()
+        )
         assert (weights.triu(1) == 0).all()
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from dragoman.config import ModelConfig
 from dragoman.model import masks
@@ -15,16 +15,12 @@ from tolerances import FLOAT32, FLOAT32_GRADIENT, FLOAT64
 D, H, FF, LAYERS = 16, 4, 24, 2
 
 
-def _copy_attention(ours: MultiHeadAttention, theirs: nn.MultiheadAttention) -> dict[str, Tensor]:
-    """Copy the weights over; their parameters' parts come back under the names of ours."""
-    parts = {}
-    for name, kind in (("query", 0), ("key", 1), ("value", 2)):
-        rows = slice(kind * D, (kind + 1) * D)
+def _copy_attention(ours: MultiHeadAttention, theirs: nn.MultiheadAttention) -> None:
+    for place, name in enumerate(("query", "key", "value")):
+        rows = slice(place * D, (place + 1) * D)
         getattr(ours, name).weight.data.copy_(theirs.in_proj_weight[rows])
         getattr(ours, name).bias.data.copy_(theirs.in_proj_bias[rows])
-        parts[name] = rows
     ours.output.load_state_dict(theirs.out_proj.state_dict())
-    return parts  # type: ignore[return-value]
 
 
 def _pair(norm_first: bool, dtype: torch.dtype) -> tuple[Transformer, nn.Transformer]:
@@ -33,7 +29,7 @@ def _pair(norm_first: bool, dtype: torch.dtype) -> tuple[Transformer, nn.Transfo
     # Nested tensors, which pre-norm warns about, are off.
     encoder = nn.TransformerEncoder(encoder_layer, LAYERS, nn.LayerNorm(D, dtype=dtype), enable_nested_tensor=False)
     theirs = nn.Transformer(
-        D, H, LAYERS, LAYERS, FF, dropout=0.0, batch_first=True, norm_first=norm_first, dtype=dtype, custom_encoder=encoder
+        D, H, LAYERS, LAYERS, FF, 0.0, batch_first=True, norm_first=norm_first, dtype=dtype, custom_encoder=encoder
     )
     for parameter in theirs.parameters():
         nn.init.normal_(parameter, std=0.3)
@@ -96,9 +92,8 @@ def test_stacks(norm_first: bool, dtype: torch.dtype, tolerance: float, gradient
                     torch.testing.assert_close(
                         grad, getattr(torchs, f"in_proj_{kind}").grad[rows], rtol=0.0, atol=gradient_tolerance
                     )
-        torch.testing.assert_close(
-            mine_layer.feed_forward.inner.weight.grad, other_layer.linear1.weight.grad, rtol=0.0, atol=gradient_tolerance
-        )
+        grads = mine_layer.feed_forward.inner.weight.grad, other_layer.linear1.weight.grad
+        torch.testing.assert_close(*grads, rtol=0.0, atol=gradient_tolerance)
     torch.testing.assert_close(
         ours.encoder.norm.weight.grad, theirs.encoder.norm.weight.grad, rtol=0.0, atol=gradient_tolerance
     )
@@ -108,7 +103,8 @@ def test_key_and_value_inputs_of_other_widths() -> None:
     torch.manual_seed(0)
     theirs = nn.MultiheadAttention(D, H, kdim=10, vdim=7, batch_first=True, dtype=torch.float64)
     ours = MultiHeadAttention(D, H, d_key=10, d_value=7).double()
-    for name, weight in (("query", theirs.q_proj_weight), ("key", theirs.k_proj_weight), ("value", theirs.v_proj_weight)):
+    weights = theirs.q_proj_weight, theirs.k_proj_weight, theirs.v_proj_weight
+    for name, weight in zip(("query", "key", "value"), weights, strict=True):
         getattr(ours, name).weight.data.copy_(weight)
         getattr(ours, name).bias.data.zero_()
     ours.output.load_state_dict(theirs.out_proj.state_dict())

@@ -74,9 +74,7 @@ def test_the_annotated_transformer_s_loss_golden(name: str, smoothing: float) ->
     torch.testing.assert_close(logits.grad, LOSSES[f"f64/{name}/grad_logits"], rtol=0.0, atol=FLOAT64)
 
 
-@given(
-    rows=st.integers(1, 9), chunk=st.integers(1, 10), smoothing=st.sampled_from([0.0, 0.1, 0.4]), bias=st.booleans()
-)
+@given(rows=st.integers(1, 9), chunk=st.integers(1, 10), smoothing=st.sampled_from([0.0, 0.1, 0.4]), bias=st.booleans())
 @settings(max_examples=30)
 def test_projected_loss_is_the_plain_loss(rows: int, chunk: int, smoothing: float, bias: bool) -> None:
     generator = torch.Generator().manual_seed(rows * 100 + chunk)

@@ -16,6 +16,7 @@ from pydantic import ValidationError
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
+from torch.overrides import TorchFunctionMode
 
 from dragoman.config import Config, DecodeConfig, ModelConfig
 from dragoman.errors import BundleError, DragomanError
@@ -55,7 +56,7 @@ def unique_weights(model: torch.nn.Module) -> dict[str, Tensor]:
 def check_weights(model: torch.nn.Module, weights: dict[str, Tensor], where: str) -> None:
     """Raise :class:`BundleError` where ``weights`` are not those of ``model``: each name once, each of its shape.
 
-    The model may be on the meta device. The error lists every misfit (of many, the first eight).
+    The error lists every misfit (of many, the first eight).
     """
     wanted = unique_weights(model)
     problems = [f"{name} is missing" for name in wanted if name not in weights]
@@ -137,7 +138,7 @@ def load_bundle(
     model = _load_model(model_config, folder / "model.safetensors", dtype).to(device).eval()
     decode = _settings(folder / "decode.json", _read_json(folder / "decode.json"), DecodeConfig)
     card = folder / "README.md"
-    text = card.read_text(encoding="utf-8", errors="replace") if card.is_file() else ""
+    text = card.read_bytes().decode("utf-8", errors="replace") if card.is_file() else ""
     return Bundle(model, tokenizers, decode, config["src_lang"], config["tgt_lang"], text)
 
 
@@ -147,17 +148,34 @@ def _load_model(config: ModelConfig, path: Path, dtype: torch.dtype) -> Transfor
     The file is mapped into memory, so that no second copy of it is read.
     """
     weights = read_tensors(path)
-    with torch.device("meta"):
-        model = Transformer(config)
-    check_weights(model, weights, str(path))
-    model = model.to_empty(device="cpu").to(dtype)
-    # Leaving the meta device unties what is tied.
-    if config.tie_embeddings == "all":
-        model.src_embedding.weight = model.tgt_embedding.weight
-    if config.tie_embeddings != "none":
-        model.output.weight = model.tgt_embedding.weight
+    check_weights(empty_model(config, "meta"), weights, str(path))
+    model = empty_model(config).to(dtype)
     load_unique_weights(model, weights, str(path))
     return model
+
+
+def empty_model(config: ModelConfig, device: str = "cpu") -> Transformer:
+    """A model whose weights have their room (on ``meta`` not even that) and no values: made at once.
+
+    Nothing is drawn, so that the state of the random numbers stays as it is.
+    """
+    with _WithoutDrawing(), torch.device(device):
+        return Transformer(config)
+
+
+class _WithoutDrawing(TorchFunctionMode):
+    """Leaves out the drawing of initial values, which on the meta device would import all of PyTorch's compiler."""
+
+    _DRAWING = frozenset(
+        (Tensor.normal_, Tensor.uniform_, torch.nn.init.normal_, torch.nn.init.uniform_, torch.nn.init.kaiming_uniform_)
+    )
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Call ``func`` unless it draws; then the tensor comes back as it is."""
+        kwargs = kwargs or {}
+        if func in self._DRAWING:
+            return args[0] if args else kwargs["tensor"]
+        return func(*args, **kwargs)
 
 
 def read_config(folder: Path) -> tuple[dict[str, Any], ModelConfig]:

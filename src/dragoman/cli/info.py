@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,7 +13,7 @@ from dragoman.cli import common
 from dragoman.errors import DataError
 
 if TYPE_CHECKING:
-    from dragoman.config import ModelConfig, RunConfig
+    from dragoman.model.transformer import Transformer
 
 # The first part of a parameter's name -> what it is counted as. A tied matrix bears its first name alone.
 _PARTS = {
@@ -57,7 +58,7 @@ def _model(folder: Path) -> dict[str, Any]:
     bundle = load_bundle(folder)
     src, tgt = bundle.tokenizers.src, bundle.tokenizers.tgt
     config = bundle.model.config
-    parameters = parameters_by_part(config)
+    parameters = parameters_by_part(bundle.model)
     stored = sum(file.stat().st_size for file in folder.iterdir() if file.is_file())
     return {
         "model": str(folder),
@@ -78,20 +79,20 @@ def _model(folder: Path) -> dict[str, Any]:
 
 def _configuration(path: Path) -> dict[str, Any]:
     """The facts of a training configuration; nothing is read but the file itself."""
+    from dragoman.bundle import empty_model
     from dragoman.configfile import load_config
 
     config = load_config(path)
-    shape, note = _sized(config)
-    parameters = parameters_by_part(shape)
+    most = config.tokenizer.vocab_size
+    shape = config.model.changed(src_vocab_size=most, tgt_vocab_size=most)
+    parameters = parameters_by_part(empty_model(shape, "meta"))
     return {
         "configuration": str(path),
         "languages": f"{config.data.src_lang} -> {config.data.tgt_lang}",
         "vocabulary": {
             "kind": config.tokenizer.kind,
             "joint": config.tokenizer.joint,
-            "src": shape.src_vocab_size,
-            "tgt": shape.tgt_vocab_size,
-            "note": note,
+            "size": f"unknown before the tokenizer is trained; counted below with its most, {most:,} a side",
         },
         "parameters": parameters,
         "tied": _TIED[shape.tie_embeddings],
@@ -100,25 +101,8 @@ def _configuration(path: Path) -> dict[str, Any]:
     }
 
 
-def _sized(config: RunConfig) -> tuple[ModelConfig, str]:
-    """The model's configuration with vocabulary sizes, and how they are known."""
-    model = config.model
-    most = config.tokenizer.vocab_size
-    shape = model.changed(
-        src_vocab_size=model.src_vocab_size or most,
-        tgt_vocab_size=model.tgt_vocab_size or most,
-    )
-    return shape, "not known before the tokenizer is trained; counted with the most that tokenizer.vocab_size allows"
-
-
-def parameters_by_part(config: ModelConfig) -> dict[str, int]:
+def parameters_by_part(model: Transformer) -> dict[str, int]:
     """The number of parameters of each part that has any, a tied matrix counted once, and their ``total``."""
-    import torch
-
-    from dragoman.model.transformer import Transformer
-
-    with torch.device("meta"):
-        model = Transformer(config)
     counts: dict[str, int] = {}
     for name, parameter in model.named_parameters():
         part = _PARTS[name.partition(".")[0]]
@@ -135,26 +119,24 @@ def _memory(parameters: int) -> dict[str, dict[str, float]]:
 
 
 def card_scores(card: str) -> list[dict[str, str]]:
-    """The rows of each table in a model card (Markdown) whose header has a column ``signature``."""
+    """The rows of each table in a model card (Markdown) that has a column ``signature``.
+
+    The head of the first column says what was scored (``on``), its cells are the metrics.
+    """
     rows: list[dict[str, str]] = []
     header: list[str] = []
     for line in card.splitlines():
-        # A signature holds bars of its own, between backticks.
-        shielded = "`".join(
-            text.replace("|", "\0") if odd else text for text, odd in _alternating(line.strip().split("`"))
-        )
+        # A signature has bars of its own, between backticks.
+        shielded = re.sub("`[^`]*`", lambda match: match.group().replace("|", "\0"), line.strip())
         cells = [cell.replace("\0", "|").strip(" `") for cell in shielded.strip("|").split("|")]
         if not shielded.startswith("|"):
             header = []
         elif not header:
             header = cells
         elif "signature" in header and not set("".join(cells)) <= set("-: "):
-            rows.append(dict(zip(header, cells, strict=False)))
+            rest = dict(zip(header[1:], cells[1:], strict=False))
+            rows.append({"on": header[0], "metric": cells[0], **rest})
     return rows
-
-
-def _alternating(parts: list[str]) -> list[tuple[str, bool]]:
-    return [(part, bool(index % 2)) for index, part in enumerate(parts)]
 
 
 def _text(facts: dict[str, Any]) -> str:
@@ -170,7 +152,7 @@ def _text(facts: dict[str, Any]) -> str:
             ]
         elif name == "scores":
             lines += ["scores, from the model card:"] if value else ["scores: none in the model card"]
-            lines += ["  " + "  ".join(filter(None, row.values())) for row in value]
+            lines += [f"  {row['on']}: " + "  ".join(list(filter(None, row.values()))[1:]) for row in value]
         else:
             lines += _nested(name, value)
     return "\n".join(lines)

@@ -25,7 +25,7 @@ WINDOW = 2000
 
 def translate(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="A model directory, such as runs/demo/best.")],
-    file: Annotated[str, typer.Argument(metavar="[FILE|-]", help="Text, a sentence a line, plain or .gz.")] = "-",
+    file: Annotated[str, typer.Argument(metavar="FILE|-", help="Text, a sentence a line, plain or .gz.")] = "-",
     output: Annotated[
         Path | None, typer.Option("-o", "--output", metavar="FILE", help="Write here, not to stdout.")
     ] = None,

@@ -10,9 +10,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from dragoman.errors import ConfigError
+from dragoman.model import masks
 from dragoman.model.dropout import dropout
 from dragoman.model.masks import AttentionMask
-from dragoman.model.masks import causal as causal_mask
 from dragoman.model.positions import Rotary
 
 Record = list[Tensor]
@@ -21,12 +22,13 @@ Record = list[Tensor]
 def attention_weights(query: Tensor, key: Tensor, mask: AttentionMask | None = None, causal: bool = False) -> Tensor:
     """softmax(query · key / sqrt(d)) over the allowed keys: [B,H,T,d], [B,H,S,d] -> [B,H,T,S].
 
-    Each row sums to 1, or is all zero where nothing may be attended to. ``causal`` counts only without a mask.
+    Each row sums to 1, or is all zero where nothing may be attended to. ``causal``: query t sees keys 0..t.
     """
-    scores = query @ key.transpose(-1, -2) * query.shape[-1] ** -0.5
+    # Scaling the query first keeps float16 scores in range.
+    scores = query * query.shape[-1] ** -0.5 @ key.transpose(-1, -2)
+    if causal:
+        mask = masks.and_causal(mask, scores.shape[-2], scores.shape[-1], scores.device)
     if mask is None:
-        if causal:
-            scores = scores.masked_fill(~causal_mask(scores.shape[-1], scores.device), float("-inf"))
         return torch.softmax(scores, -1)
     weights = torch.softmax(scores.masked_fill(~mask.allowed, float("-inf")), -1)
     return weights if mask.open is None else weights * mask.open
@@ -57,6 +59,8 @@ def scaled_dot_product(
         return dropout(weights, p, training=True) @ value
     if mask is None:
         return F.scaled_dot_product_attention(query, key, value, dropout_p=p, is_causal=causal)
+    if causal:
+        mask = masks.and_causal(mask, query.shape[-2], key.shape[-2], query.device)
     context = F.scaled_dot_product_attention(query, key, value, attn_mask=mask.allowed, dropout_p=p)
     return context if mask.open is None else context * mask.open
 
@@ -66,7 +70,8 @@ class MultiHeadAttention(nn.Module):
 
     ``biases`` says which projections have one, as some of the letters ``qkvo``. ``d_key`` and ``d_value`` are
     the widths of the key and value inputs (default ``d_model``), ``d_inner`` the width of all heads together
-    (default ``d_model``). ``rotary`` turns queries and keys by their positions.
+    (default ``d_model``). ``rotary`` turns queries and keys by their positions. Raises :class:`ConfigError` where
+    the heads do not divide the inner width, or the key-value heads the heads.
     """
 
     def __init__(
@@ -88,6 +93,11 @@ class MultiHeadAttention(nn.Module):
         self.p = dropout
         self.rotary = rotary
         d_inner = d_inner or d_model
+        if d_inner % n_heads or n_heads % self.n_kv_heads:
+            raise ConfigError(
+                f"{n_heads} attention heads over {self.n_kv_heads} key-value heads do not divide a width of {d_inner}; "
+                "the width must be a multiple of the heads, and they of the key-value heads."
+            )
         d_kv = d_inner // n_heads * self.n_kv_heads
         self.query = nn.Linear(d_model, d_inner, bias="q" in biases)
         self.key = nn.Linear(d_key or d_model, d_kv, bias="k" in biases)
@@ -144,6 +154,6 @@ def shared_memory_attention(
 
     The G rows become G queries of one sentence, so that the source's keys are read once for a whole beam.
     """
-    sources, rows = key.shape[0], x.shape[0]
-    query = attention.queries(x.view(sources, rows // sources, -1))
-    return attention.attend(query, key, value, mask).view(rows, 1, -1)
+    sources, (rows, _, width) = key.shape[0], x.shape
+    query = attention.queries(x.view(sources, rows // max(sources, 1), width))
+    return attention.attend(query, key, value, mask).flatten(0, 1)[:, None]

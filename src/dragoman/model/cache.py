@@ -8,6 +8,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from dragoman.errors import DataError
 from dragoman.model.masks import AttentionMask
 
 _FIRST_CAPACITY = 32
@@ -50,7 +51,8 @@ class DecoderState:
     """Everything :meth:`Transformer.step` needs from the steps before.
 
     ``layers`` holds a :class:`SelfCache` per layer, ``memory`` each layer's source keys and values
-    [B,K,S,d] (computed once) or nothing for a decoder without source, ``memory_mask`` the source mask.
+    [B,K,S,d] (computed once) or nothing for a decoder without source, ``memory_mask`` the source mask, ``rows``
+    the rows of the last step (at first the sources; None where the first tokens decide).
     Each run of R / B rows shares one source, so that a beam reads its source's keys once.
     """
 
@@ -59,21 +61,34 @@ class DecoderState:
         self.layers = [SelfCache() for _ in range(n_layers)]
         self.memory = memory
         self.memory_mask = memory_mask
+        self.rows = memory[0][0].shape[0] if memory else None
         self._source = torch.arange(memory[0][0].shape[0], device=memory[0][0].device) if memory else None
 
     def select(self, parents: Tensor) -> None:
         """Row i becomes the former row ``parents[i]``; the number of rows may change."""
+        same = len(parents) == self.rows and torch.equal(parents, _range(len(parents), parents))
+        self.rows = len(parents)
+        if same:
+            return
         for layer in self.layers:
-            rows = layer.key.shape[0]
-            if layer.length and not (len(parents) == rows and torch.equal(parents, _range(rows, parents))):
-                layer.select(parents)
+            layer.select(parents)
         if self._source is not None:
             self._regroup(self._source[parents])
+
+    def advance(self, rows: int) -> None:
+        """One position on, a token a row. Raises :class:`DataError` where the state has other than ``rows`` rows."""
+        if self.rows not in (None, rows):
+            raise DataError(
+                f"a decoding step got {rows} tokens for a state of {self.rows} rows; give one token a row, "
+                "or say with parents which rows go on."
+            )
+        self.rows = rows
+        self.length += 1
 
     def _regroup(self, source: Tensor) -> None:
         """Keep each source once where the rows of a source stand together in runs of equal length."""
         kept, counts = torch.unique_consecutive(source, return_counts=True)
-        if bool((counts != counts[0]).any()):
+        if bool((counts != counts[:1]).any()):
             kept, counts = source, torch.ones_like(source)
         if not (len(kept) == self.memory[0][0].shape[0] and torch.equal(kept, _range(len(kept), kept))):
             self.memory = [(key.index_select(0, kept), value.index_select(0, kept)) for key, value in self.memory]

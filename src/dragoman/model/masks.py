@@ -10,6 +10,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from dragoman.errors import DataError
+
 
 class AttentionMask(NamedTuple):
     """What each query may attend to, made safe for a softmax.
@@ -25,7 +27,7 @@ class AttentionMask(NamedTuple):
 
 def from_lengths(lengths: Tensor, max_length: int | None = None) -> Tensor:
     """Real positions [B,S] for sentences of ``lengths`` [B] tokens; S is ``max_length``, or the longest."""
-    size = int(lengths.max()) if max_length is None else max_length
+    size = max_length if max_length is not None else int(lengths.max()) if len(lengths) else 0
     return torch.arange(size, device=lengths.device)[None, :] < lengths[:, None]
 
 
@@ -34,19 +36,42 @@ def causal(length: int, device: torch.device | None = None) -> Tensor:
     return torch.ones(length, length, dtype=torch.bool, device=device).tril()
 
 
+def _boolean(mask: Tensor) -> Tensor:
+    if mask.dtype != torch.bool:
+        raise DataError(
+            f"a mask holds numbers of type {str(mask.dtype).removeprefix('torch.')}; "
+            "give booleans, True for each real token."
+        )
+    return mask
+
+
 def _guarded(allowed: Tensor) -> AttentionMask:
     is_open = allowed.any(-1, keepdim=True)
     return AttentionMask(allowed | ~is_open, is_open)
 
 
 def for_keys(mask: Tensor | None) -> AttentionMask | None:
-    """Every query may attend to the real keys: ``mask`` [B,S] becomes [B,1,1,S]."""
-    return None if mask is None else _guarded(mask[:, None, None, :])
+    """Every query may attend to the real keys: ``mask`` [B,S] becomes [B,1,1,S].
+
+    Raises :class:`DataError` for a mask that is not boolean.
+    """
+    return None if mask is None else _guarded(_boolean(mask)[:, None, None, :])
 
 
 def for_causal(mask: Tensor | None, length: int) -> AttentionMask | None:
     """Query t may attend to the real keys up to t: ``mask`` [B,T] becomes [B,1,T,T].
 
-    None stays None: the attention then applies the causal rule alone, which has a faster path.
+    None stays None: the attention then applies the causal rule alone, which has a faster path. Raises
+    :class:`DataError` for a mask that is not boolean.
     """
-    return None if mask is None else _guarded(mask[:, None, None, :] & causal(length, mask.device))
+    return None if mask is None else _guarded(_boolean(mask)[:, None, None, :] & causal(length, mask.device))
+
+
+def and_causal(mask: AttentionMask | None, queries: int, keys: int, device: torch.device) -> AttentionMask:
+    """``mask`` with the causal rule added; one that has a row for each query already is left as it is."""
+    if mask is not None and mask.allowed.shape[-2] > 1:
+        return mask
+    rule = causal(max(queries, keys), device)[:queries, :keys]
+    if mask is None:
+        return AttentionMask(rule, None)
+    return _guarded(rule & mask.allowed if mask.open is None else rule & mask.allowed & mask.open)

@@ -36,8 +36,11 @@ class StdNorm(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """[..., D] in and out."""
-        deviation = x.std(-1, keepdim=True)
-        return self.weight * ((x - x.mean(-1, keepdim=True)) / (deviation + self.eps)) + self.bias
+        # As in the other norms, float32 inside: the gradient over a small eps leaves float16.
+        wide = x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
+        deviation = wide.std(-1, keepdim=True)
+        normed = (wide - wide.mean(-1, keepdim=True)) / (deviation + self.eps)
+        return self.weight * normed.to(x.dtype) + self.bias
 
 
 class RMSNorm(nn.Module):

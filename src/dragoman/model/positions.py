@@ -6,8 +6,6 @@ Tables are computed in float64 and rounded once to the type asked for; they are 
 
 from __future__ import annotations
 
-import math
-
 import torch
 from torch import Tensor, nn
 
@@ -20,7 +18,7 @@ def sinusoid_table(length: int, d_model: int) -> Tensor:
     Vaswani et al. 2017, section 3.5. An odd D ends with a sine column.
     """
     angles = _angles(length, d_model)
-    table = torch.empty(length, d_model, dtype=torch.float64)
+    table = angles.new_empty(length, d_model)
     table[:, 0::2] = angles.sin()
     table[:, 1::2] = angles[:, : d_model // 2].cos()
     return table
@@ -37,8 +35,8 @@ def sinusoid_halves_table(length: int, d_model: int) -> Tensor:
 
 def _angles(length: int, d_model: int) -> Tensor:
     """pos / 10000^(2k/D): float64 [length, ceil(D / 2)]."""
-    columns = torch.arange(0, d_model, 2, dtype=torch.float64)
-    return torch.arange(length, dtype=torch.float64)[:, None] / 10000.0 ** (columns / d_model)
+    columns = torch.arange(0, d_model, 2, dtype=torch.float64, device="cpu")
+    return torch.arange(length, dtype=torch.float64, device="cpu")[:, None] / 10000.0 ** (columns / d_model)
 
 
 class _GrowingTable(nn.Module):
@@ -54,9 +52,11 @@ class _GrowingTable(nn.Module):
     def rows(self, start: int, length: int, like: Tensor) -> Tensor:
         """Rows ``start`` to ``start + length`` in the type and on the device of ``like``."""
         table, end = self._table, start + length
-        if table.shape[0] < end or table.dtype != like.dtype or table.device != like.device:
-            size = 64 << max(0, math.ceil(math.log2(end / 64)))
-            table = self._table = self._make(size).to(like.device, like.dtype)
+        if table.shape[0] < max(end, 1) or table.dtype != like.dtype or table.device != like.device:
+            size = max(64, 1 << (end - 1).bit_length())
+            # Made in inference mode, the table could not take part in a later backward pass.
+            with torch.inference_mode(False):
+                table = self._table = self._make(size).to(like.device, like.dtype)
         return table[start:end]
 
 

@@ -69,16 +69,20 @@ class Decoder(nn.Module):
         """An empty cache, with each layer's source keys and values computed from ``memory`` [B,S,D]."""
         pairs = []
         if memory is not None:
+            src_mask = src_mask if src_mask is None else src_mask.expand(memory.shape[0], -1)
             for layer in cast("list[DecoderLayer]", self.layers):
                 key, value = layer.cross_attention.keys_values(memory)
                 pairs.append((key.contiguous(), value.contiguous()))
         return DecoderState(len(self.layers), pairs, masks.for_keys(src_mask))
 
     def step(self, y: Tensor, state: DecoderState) -> Tensor:
-        """One new vector a row, [R,1,D] -> [R,1,D]; the state moves on by one position."""
+        """One new vector a row, [R,1,D] -> [R,1,D]; the state moves on by one position.
+
+        Raises :class:`DataError` where the state has another number of rows.
+        """
+        state.advance(y.shape[0])
         for index, layer in enumerate(cast("list[DecoderLayer]", self.layers)):
             memory = state.memory[index] if state.memory else None
             y = layer.step(y, state.layers[index], memory, state.memory_mask)
-        state.length += 1
         out: Tensor = self.norm(y)
         return out

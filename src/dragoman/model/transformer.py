@@ -92,6 +92,13 @@ class Transformer(nn.Module):
         logits = self.project(self.decode(tgt, memory, src_mask, tgt_mask, attention))
         return logits if attention is None else (logits, attention)
 
+    def log_probs(
+        self, src: Tensor, tgt: Tensor, src_mask: Tensor | None = None, tgt_mask: Tensor | None = None
+    ) -> Tensor:
+        """Natural log-probabilities [B,T,V] of the token after each target position, in float32 at least."""
+        logits = self(src, tgt, src_mask, tgt_mask)
+        return torch.log_softmax(logits if logits.dtype == torch.float64 else logits.float(), -1)
+
     def embed_src(self, src: Tensor) -> Tensor:
         """Ids [B,S] -> vectors [B,S,D], positions added."""
         x: Tensor = self.embedding_dropout(self.src_positions(self.src_embedding(src) * self.scale))
@@ -135,7 +142,8 @@ class Transformer(nn.Module):
         """Logits [R,V] for the token after ``tokens`` [R]; the state moves on by one position.
 
         Row i goes on from row ``parents[i]`` of the last step (None: from row i), so that the number of rows
-        may change. At the first step the rows are the sources.
+        may change. At the first step the rows are the sources. Raises :class:`DataError` for another number of
+        tokens than of rows, and past the end of learned or table positions.
         """
         if parents is not None:
             state.select(parents)

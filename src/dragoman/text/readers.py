@@ -10,6 +10,7 @@ import contextlib
 import csv
 import gzip
 import json
+import os
 import zlib
 from collections.abc import Iterable, Iterator
 from itertools import zip_longest
@@ -23,6 +24,10 @@ Pair = tuple[str, str]
 Field = str | int
 _BOM = b"\xef\xbb\xbf"
 _GZIP = b"\x1f\x8b"
+# Stands for a carriage return inside a CSV field, where the csv module would end the row; no UTF-8 decodes to it.
+_RETURN = "\ud80d"
+# Characters of a CSV field; the csv module's own limit is 131,072.
+_LONGEST_FIELD = (1 << 31) - 1
 
 
 @contextlib.contextmanager
@@ -159,11 +164,12 @@ def _tsv(path: Path, corpus: TableCorpus) -> Iterator[Pair]:
 
 def _csv(path: Path, corpus: TableCorpus) -> Iterator[Pair]:
     """RFC 4180: comma-separated, quoted fields may hold commas, doubled quotes and line breaks."""
+    csv.field_size_limit(_LONGEST_FIELD)
     with open_binary(path) as stream:
 
         def lines() -> Iterator[str]:
             for line in decode_lines(stream, str(path)):
-                yield line + "\n"
+                yield line.replace("\r", _RETURN) + "\n"
 
         reader = csv.reader(lines(), strict=True)
 
@@ -178,7 +184,7 @@ def _csv(path: Path, corpus: TableCorpus) -> Iterator[Pair]:
                         f"{path}, line {reader.line_num}: not valid CSV ({error}); mend the line."
                     ) from None
                 if row:
-                    yield reader.line_num, row
+                    yield reader.line_num, [text.replace(_RETURN, "\r") for text in row]
 
         yield from _rows(rows(), path, corpus)
 
@@ -191,7 +197,7 @@ def _jsonl(path: Path, corpus: TableCorpus) -> Iterator[Pair]:
         where = f"{path}, line {number}"
         try:
             row = json.loads(line)
-        except (json.JSONDecodeError, RecursionError) as error:
+        except (ValueError, RecursionError) as error:
             raise DataError(f"{where}: not valid JSON ({error}); mend the line.") from None
         yield _field(row, corpus.src_field, where), _field(row, corpus.tgt_field, where)
 
@@ -214,6 +220,10 @@ def _field(row: Any, field: Field, where: str) -> str:
             value = value[part]
     if not isinstance(value, str):
         raise DataError(f'{where}: the field "{field}" holds {_kind(value)}, not text; give a field with sentences.')
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise DataError(f'{where}: the field "{field}" holds half of a surrogate pair; mend the text.') from None
     return value
 
 
@@ -238,9 +248,9 @@ def _parquet(path: Path, corpus: TableCorpus) -> Iterator[Pair]:
     except IsADirectoryError:
         raise DataError(f"{path} is a folder; give a file.") from None
     except OSError as error:
-        raise DataError(
-            f"cannot read {path}: {error.strerror or 'damaged file'}; give a readable Parquet file."
-        ) from None
+        # pyarrow's own strerror is a sentence, and without a number the file itself is at fault.
+        reason = os.strerror(error.errno) if error.errno else "damaged file"
+        raise DataError(f"cannot read {path}: {reason}; give a readable Parquet file.") from None
     except pa.ArrowException as error:
         raise DataError(f"{path}: not a readable Parquet file ({str(error).splitlines()[0]}).") from None
 
@@ -270,10 +280,11 @@ def _hub(corpus: HubCorpus) -> Iterator[Pair]:
         loaded = datasets.load_dataset(
             corpus.hub, corpus.name, split=corpus.split, revision=corpus.revision, streaming=True
         )
+        # Streaming reads on while the rows are used, so the network can fail at any of them.
+        yield from _dataset_rows(loaded, corpus.hub, corpus.src_field, corpus.tgt_field)
     except (OSError, ValueError, KeyError, RuntimeError, ImportError) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise DataError(f'the data set "{corpus.hub}" cannot be loaded: {reason}') from None
-    yield from _dataset_rows(loaded, corpus.hub, corpus.src_field, corpus.tgt_field)
 
 
 def _dataset_rows(rows: Iterable[Any], name: str, src: Field, tgt: Field) -> Iterator[Pair]:

@@ -8,50 +8,72 @@ from __future__ import annotations
 import re
 
 # Ends that need no space behind them: CJK and Devanagari.
-_SURE_END = re.compile(r"[。！？｡।॥][»”’\"')\]」』）】]*\s*")
-# Ends that need a space and then a capital, a digit, an opening mark or a script without capitals.
-_LIKELY_END = re.compile(r"[.!?…‽؟۔]+[»”’\"')\]]*\s+")
-_OPENING = "\"'«»„“‘‚¿¡([{-–—•"
-_ABBREVIATIONS = frozenset(
-    "dr mr mrs ms prof st vs etc bzw ca ggf inkl usw evtl str nr tel abs art bd hr fr z b d h u a o ä e g i p s v chr "
-    "jan feb mär apr jun jul aug sep sept okt oct nov dez dec mme mlle m av jr sr inc ltd co corp no vol fig cf al "
-    "approx est dept gen col sgt capt rev hon vgl sog mind max min mio mrd zzgl".split()
-)
-
-
-def _is_end(text: str, stop: int, after: int) -> bool:
-    """Whether the full stop that ends at ``stop`` ends a sentence, the next word beginning at ``after``."""
-    if after >= len(text):
-        return True
-    following = text[after]
-    if not (following.isupper() or following.isdigit() or following in _OPENING or not following.islower()):
-        return False
-    before = re.search(r"(\w+)\.$", text[max(0, stop - 20) : stop])
-    if before is None or text[stop - 1] != ".":
-        return True
-    word = before.group(1)
-    # Initials, ordinals ("am 3. Mai") and abbreviations go on.
-    return not (word.lower() in _ABBREVIATIONS or word.isdigit() or (len(word) == 1 and word.isalpha()))
+_SURE = frozenset("。！？｡।॥")
+# Every mark, the closing quotes and brackets that belong to it, and the space behind. It matches wherever a mark
+# stands and takes the whole run of them, so that the time to find all is linear in the text.
+_MARKS = re.compile(r"([.!?…‽؟۔。！？｡।॥]+)([»”’\"')\]」』）】]*)(\s*)")
+_ABBREVIATED = """
+dr mr mrs ms prof st vs etc bzw ca ggf inkl usw evtl str nr tel abs art bd hr fr z b d h u a o ä e g i p s v chr
+jan feb mär apr jun jul aug sep sept okt oct nov dez dec mme mlle m av jr sr inc ltd co corp no vol fig cf al
+approx est dept gen col sgt capt rev hon vgl sog mind max min mio mrd zzgl
+"""
+_ABBREVIATIONS = frozenset(_ABBREVIATED.split())
+# Characters before a full stop that are looked at: more than the longest abbreviation.
+_CONTEXT = 20
+# The most digits of a day, a floor or a place in a row; longer numbers are years and sums, which have no full stop.
+_ORDINAL = 3
 
 
 def split_sentences(text: str) -> list[str]:
-    """The sentences of a text, each with the white space behind it; a line break always ends one."""
+    """The sentences of a text, each with the white space behind it; a line break always ends one.
+
+    ``"".join`` of the parts is the text, and an empty text has no parts.
+    """
     parts: list[str] = []
     for line in re.split(r"(?<=\n)", text):
-        begin = 0
-        ends = sorted(
-            {match.end() for match in _SURE_END.finditer(line)}
-            | {match.end() for match in _LIKELY_END.finditer(line) if _is_end(line, _stop(match), match.end())}
-        )
-        for end in ends:
-            if end > begin:
-                parts.append(line[begin:end])
-                begin = end
-        if begin < len(line):
-            parts.append(line[begin:])
+        parts += _split_line(line)
     return parts
 
 
-def _stop(match: re.Match[str]) -> int:
-    """Where the marks that end the sentence end, closing quotes and spaces not counted."""
-    return match.start() + len(re.match(r"[.!?…‽؟۔]+", match.group()).group())  # type: ignore[union-attr]  # it matched
+def _split_line(line: str) -> list[str]:
+    """Marks without a word ("! !", a lone full stop) are no sentence: they stay with their neighbour."""
+    parts: list[str] = []
+    begin, seen, spoken = 0, 0, False
+    ends = [match.end() for match in _MARKS.finditer(line) if _ends_sentence(line, match)]
+    for end in (*ends, len(line)):
+        if _has_word(line[seen:end]):
+            if spoken:
+                parts.append(line[begin:seen])
+                begin = seen
+            spoken = True
+        seen = end
+    return [*parts, line[begin:]] if line else []
+
+
+def _has_word(part: str) -> bool:
+    return any(character.isalnum() for character in part)
+
+
+def _ends_sentence(line: str, match: re.Match[str]) -> bool:
+    """Whether the marks found end a sentence, judged by what stands around them."""
+    marks, closing, space = match.groups()
+    if match.end() == len(line):
+        return True
+    following = line[match.end()]
+    if marks[-1] in _SURE:
+        # Japanese goes on with と after quoted speech.
+        return not (closing and following == "と")
+    if not space or following.islower():
+        return False
+    return marks != "." or not _takes_full_stop(line[max(0, match.start() - _CONTEXT) : match.start()])
+
+
+def _takes_full_stop(before: str) -> bool:
+    """Whether the text before a full stop ends in an abbreviation, an initial or an ordinal number ("am 3. Mai")."""
+    found = re.search(r"(\W?)(\w+)$", before)
+    if found is None:
+        return False
+    sign, word = found.groups()
+    if word.isdigit():
+        return len(word) <= _ORDINAL and sign != ":"
+    return word.lower() in _ABBREVIATIONS or (len(word) == 1 and word.isalpha())

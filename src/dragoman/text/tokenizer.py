@@ -23,7 +23,8 @@ from dragoman.files import write_text
 
 SPECIAL_TOKENS = ("<unk>", "<pad>", "<s>", "</s>")
 UNK_ID, PAD_ID, BOS_ID, EOS_ID = range(4)
-_SMALLEST_BYTE_VOCABULARY = 256 + len(SPECIAL_TOKENS)
+# The trainer of unigram runs past its size where it may add nothing to the bytes.
+_SMALLEST = {"bpe": 256 + len(SPECIAL_TOKENS), "unigram": 256 + len(SPECIAL_TOKENS) + 1, "wordlevel": 1}
 
 
 class Tokenizer:
@@ -88,10 +89,10 @@ class Tokenizer:
             raise ConfigError(f"tokenizer.kind {config.kind} is not available yet; use {', '.join(_MAKERS)}.")
         if config.bpe_dropout > 0:
             raise ConfigError("tokenizer.bpe_dropout is not available yet; leave it at 0.")
-        if config.kind != "wordlevel" and config.vocab_size < _SMALLEST_BYTE_VOCABULARY:
+        if config.vocab_size < _SMALLEST[config.kind]:
             raise ConfigError(
-                f"tokenizer.vocab_size {config.vocab_size} is too small: the 256 bytes and the special tokens "
-                f"alone are {_SMALLEST_BYTE_VOCABULARY}."
+                f"tokenizer.vocab_size {config.vocab_size} is too small: {config.kind} holds all 256 bytes and the "
+                f"special tokens, so give at least {_SMALLEST[config.kind]}."
             )
         inner, trainer = _MAKERS[config.kind](config)
         inner.train_from_iterator(texts, trainer)
@@ -189,7 +190,23 @@ def _without_added_tokens(inner: tokenizers.Tokenizer) -> tokenizers.Tokenizer:
     """The same tokenizer with the special tokens in the vocabulary only, so that text never matches them."""
     state = json.loads(inner.to_str())
     state["added_tokens"] = []
+    if state["model"]["type"] == "Unigram":
+        state["model"]["vocab"] = _settled(state["model"]["vocab"])
     return tokenizers.Tokenizer.from_str(json.dumps(state))
+
+
+def _settled(pieces: list[tuple[str, float]]) -> list[tuple[str, float]]:
+    """The pieces of a unigram vocabulary, so that the same text always gives the same file.
+
+    The trainer gives each byte that it met nowhere the lowest score and another 0.0001 for every such byte before
+    it, in the random order of a hash table, which also moves the last digits of sums. Here all of them have the
+    lowest score, scores are rounded to 0.0001, and the order is settled.
+    """
+    special, learned = pieces[: len(SPECIAL_TOKENS)], pieces[len(SPECIAL_TOKENS) :]
+    lowest = min(score for _, score in learned)
+    within = lowest + 0.0001 * len(learned)
+    level = [(piece, round(lowest if len(piece) == 1 and score <= within else score, 4)) for piece, score in learned]
+    return [*special, *sorted(level, key=lambda one: (-one[1], one[0]))]
 
 
 class TokenizerPair:

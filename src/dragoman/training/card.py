@@ -11,7 +11,6 @@ from dragoman import __version__
 from dragoman.config import RunConfig
 from dragoman.evaluation import Score
 
-
 _USE = """```python
 from dragoman import Translator
 

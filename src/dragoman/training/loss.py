@@ -1,18 +1,23 @@
 """Losses: cross-entropy with label smoothing, and the output projection joined to it.
 
-Shapes: N target positions, D ``d_model``, V target vocabulary. Losses are sums over rows, in nats.
+Shapes: N target positions, R rows of a chunk, D ``d_model``, V target vocabulary. Losses are sums over rows, in nats.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
-# Elements of a chunk's logits: enough for full-speed matrix products, and the chunk stays in the cache.
-_CHUNK_ELEMENTS = 1 << 22
+# Elements of a chunk [R,V]. On a CPU the chunk should stay in the cache; on a GPU few, large products are best.
+_CPU_ELEMENTS = 1 << 21
+_GPU_ELEMENTS = 1 << 26
+# With fewer rows than this, reading the weight and its gradient once a chunk costs more than the products.
+_LEAST_ROWS = 256
 
 
 def smoothed_cross_entropy(logits: Tensor, targets: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
@@ -39,6 +44,11 @@ def smoothed_kl(logits: Tensor, targets: Tensor, smoothing: float, pad_id: int) 
     return F.kl_div(F.log_softmax(logits, dim=-1), wanted, reduction="sum")
 
 
+# Compiled, the loop over chunks would be unrolled anew for every N; its time is in library calls anyway.
+_eager: Callable[[Callable[..., tuple[Tensor, Tensor]]], Callable[..., tuple[Tensor, Tensor]]] = torch.compiler.disable
+
+
+@_eager
 def projected_loss(
     hidden: Tensor,
     weight: Tensor,
@@ -49,71 +59,96 @@ def projected_loss(
 ) -> tuple[Tensor, Tensor]:
     """:func:`smoothed_cross_entropy` of ``hidden`` [N,D] · ``weight`` [V,D]ᵀ + ``bias`` [V], in chunks of rows.
 
-    The logits [N,V] never exist whole. The gradient is computed along with the loss, from the softmax itself,
-    so that a training step reads each chunk once. The second value has no gradient.
+    The logits [N,V] never exist whole. The gradient is computed along with the loss, from the softmax itself, so
+    that a training step fills each chunk once. The second value has no gradient. Under autocast the products run
+    in its type; softmax, sums and the weight's gradient stay in float32.
     """
-    rows = chunk_rows or max(1, _CHUNK_ELEMENTS // weight.shape[0])
-    loss, nll = _ProjectedLoss.apply(hidden, weight, bias, targets, smoothing, rows)  # type: ignore[no-untyped-call]
+    kind = hidden.device.type
+    if chunk_rows is None:
+        chunk_rows = max(_LEAST_ROWS, (_CPU_ELEMENTS if kind == "cpu" else _GPU_ELEMENTS) // len(weight))
+    if torch.is_autocast_enabled(kind):
+        hidden = hidden.to(torch.get_autocast_dtype(kind))
+    with torch.autocast(kind, enabled=False):
+        arguments = hidden, weight, bias, targets, smoothing, chunk_rows
+        loss, nll = _ProjectedLoss.apply(*arguments)  # type: ignore[no-untyped-call]
     return loss, nll
 
 
 class _ProjectedLoss(torch.autograd.Function):
-    """Per row: lse - (1 - ε)·l_t - ε·mean(l), whose gradient by l is softmax(l) - ε/V - (1 - ε)·onehot(t).
+    """Per row: lse - (1 - ε)·l_t - ε·mean(l), whose gradient by the logits l is softmax(l) - (1 - ε)·onehot(t) - ε/V.
 
-    The two last parts of the gradient are the same for all chunks or touch one row of the weight each, so they
-    are added outside the [rows,V] buffer.
+    lse is the log of the sum of exp(l). One buffer [R,V] holds in turn a chunk's logits, softmax and gradient.
     """
 
     @staticmethod
     def forward(
         ctx: Any, hidden: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor, smoothing: float, rows: int
     ) -> tuple[Tensor, Tensor]:
-        wanted = any(ctx.needs_input_grad[:3])
         exact = torch.promote_types(hidden.dtype, torch.float32)
         matrix = weight.to(hidden.dtype)
-        grad_hidden = torch.empty_like(hidden) if wanted else None
-        grad_weight = torch.zeros_like(weight, dtype=exact) if wanted else None
-        grad_bias = torch.zeros_like(bias, dtype=exact) if wanted and bias is not None else None
-        lse = torch.empty(len(targets), dtype=exact, device=hidden.device)
+        sums = _Gradients(hidden, weight, bias, exact, ctx.needs_input_grad)
+        buffer = torch.empty(min(rows, len(targets)), len(weight), dtype=exact, device=hidden.device)
+        nll = torch.zeros((), dtype=exact, device=hidden.device)
+        loss = torch.zeros_like(nll)
         for begin in range(0, len(targets), rows):
             part = hidden[begin : begin + rows]
-            logits = (part @ matrix.t() if bias is None else torch.addmm(bias.to(hidden.dtype), part, matrix.t())).to(
-                exact
-            )
-            logprobs = torch.log_softmax(logits, dim=-1)
-            lse[begin : begin + rows] = logits[:, 0] - logprobs[:, 0]
-            if grad_hidden is not None and grad_weight is not None:
-                softmax = logprobs.exp_().to(hidden.dtype)
-                torch.mm(softmax, matrix, out=grad_hidden[begin : begin + rows])
-                if exact == hidden.dtype:
-                    grad_weight.addmm_(softmax.t(), part)
-                else:
-                    grad_weight += softmax.t() @ part
-                if grad_bias is not None:
-                    grad_bias += softmax.sum(0)
-        target_rows = weight.index_select(0, targets).to(exact)
-        column_sum = weight.sum(0, dtype=exact)
-        target_logits = (hidden.to(exact) * target_rows).sum(1)
-        mean_logits = hidden.to(exact) @ column_sum / len(weight)
-        if bias is not None:
-            target_logits = target_logits + bias.index_select(0, targets)
-            mean_logits = mean_logits + bias.mean(dtype=exact)
-        nll = (lse - target_logits).sum()
-        loss = (1.0 - smoothing) * nll + smoothing * (lse - mean_logits).sum()
-        if grad_hidden is not None and grad_weight is not None:
-            spread = smoothing / len(weight)
-            grad_hidden -= ((1.0 - smoothing) * target_rows + spread * column_sum).to(hidden.dtype)
-            grad_weight -= spread * hidden.sum(0, dtype=exact)
-            grad_weight.index_add_(0, targets, hidden.to(exact), alpha=smoothing - 1.0)
-            if grad_bias is not None:
-                grad_bias -= spread * len(targets)
-                grad_bias.index_add_(0, targets, torch.ones_like(lse), alpha=smoothing - 1.0)
-        ctx.save_for_backward(grad_hidden, grad_weight, grad_bias)
+            column = targets[begin : begin + rows, None]
+            logits = _project(part, matrix, bias, buffer[: len(part)])
+            target_logits = logits.gather(1, column).squeeze(1)
+            mean_logits = logits.mean(1) if smoothing else target_logits
+            largest = logits.amax(1)
+            softmax = torch.softmax(logits, 1, out=logits)
+            # The largest softmax is 1 / Σ exp(l - largest) and at least 1 / V: no second pass of exponentials,
+            # and no logarithm of 0.
+            lse = largest - softmax.amax(1).log_()
+            nll += (lse - target_logits).sum()
+            loss += (lse - (1.0 - smoothing) * target_logits - smoothing * mean_logits).sum()
+            if sums.wanted:
+                softmax.scatter_add_(1, column, softmax.new_full((1, 1), smoothing - 1.0).expand_as(column))
+                sums.add(begin, part, matrix, softmax.sub_(smoothing / len(weight)) if smoothing else softmax)
+        ctx.save_for_backward(sums.hidden, sums.weight, sums.bias)
         ctx.mark_non_differentiable(nll)
         return loss, nll
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         scale = gradients[0]
         scaled = [None if saved is None else saved.mul(scale.to(saved.dtype)) for saved in ctx.saved_tensors]
         return scaled[0], scaled[1], scaled[2], None, None, None
+
+
+class _Gradients:
+    """The gradients of the summed loss, gathered chunk by chunk; None for an input that needs none."""
+
+    def __init__(
+        self, hidden: Tensor, weight: Tensor, bias: Tensor | None, exact: torch.dtype, needed: tuple[bool, ...]
+    ) -> None:
+        self.wanted = any(needed[:3])
+        self.hidden = torch.empty_like(hidden) if needed[0] else None
+        self.weight = torch.zeros_like(weight, dtype=exact) if needed[1] else None
+        self.bias = torch.zeros_like(bias, dtype=exact) if bias is not None and needed[2] else None
+
+    def add(self, begin: int, part: Tensor, matrix: Tensor, by_logits: Tensor) -> None:
+        """Add the chunk of rows ``part`` [R,D] that begins at row ``begin``; ``by_logits`` [R,V]."""
+        if self.bias is not None:
+            self.bias += by_logits.sum(0)
+        by_logits = by_logits.to(matrix.dtype)
+        if self.hidden is not None:
+            torch.mm(by_logits, matrix, out=self.hidden[begin : begin + len(part)])
+        if self.weight is None:
+            return
+        if self.weight.dtype == part.dtype:
+            self.weight.addmm_(by_logits.t(), part)
+        else:
+            self.weight += by_logits.t() @ part
+
+
+def _project(part: Tensor, matrix: Tensor, bias: Tensor | None, out: Tensor) -> Tensor:
+    """``part`` [R,D] · ``matrix`` [V,D]ᵀ + ``bias`` [V] into ``out`` [R,V], which may be of a wider type."""
+    if out.dtype != part.dtype:
+        out.copy_(part @ matrix.t())
+        return out if bias is None else out.add_(bias)
+    if bias is None:
+        return torch.mm(part, matrix.t(), out=out)
+    return torch.addmm(bias, part, matrix.t(), out=out)

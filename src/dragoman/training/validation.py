@@ -14,6 +14,7 @@ import torch
 
 from dragoman.bundle import Bundle
 from dragoman.evaluation import evaluate
+from dragoman.model.transformer import Transformer
 from dragoman.text.batching import Batch, collate, ordered_batches
 from dragoman.text.tokenizer import TokenizerPair
 from dragoman.training.loss import projected_loss
@@ -24,20 +25,20 @@ Pairs = list[tuple[str, str]]
 _GREEDY: dict[str, Any] = {"beam_size": 1, "n_best": 1, "sample": False}
 
 
-def batch_loss(model: torch.nn.Module, batch: Batch, smoothing: float) -> tuple[torch.Tensor, torch.Tensor]:
+def batch_loss(model: Transformer, batch: Batch, smoothing: float) -> tuple[torch.Tensor, torch.Tensor]:
     """Smoothed loss and negative log-likelihood in nats, both summed over the real target positions of a batch.
 
     The target mask is not needed inside the decoder: padding stands at the end, where causal attention hides
     it from every real position; padded positions are left out before the output projection.
     """
-    memory = model.encode(batch.src, batch.src_mask)  # type: ignore[operator]
-    hidden = model.decode(batch.tgt_in, memory, batch.src_mask).flatten(0, 1)  # type: ignore[operator]
+    memory = model.encode(batch.src, batch.src_mask)
+    hidden = model.decode(batch.tgt_in, memory, batch.src_mask).flatten(0, 1)
     targets = batch.tgt_out.flatten()
     if batch.tgt_mask is not None:
         real = batch.tgt_mask.flatten().nonzero().squeeze(1)
         hidden, targets = hidden.index_select(0, real), targets.index_select(0, real)
     output = model.output
-    return projected_loss(hidden, output.weight, output.bias, targets, smoothing)  # type: ignore[union-attr, arg-type]
+    return projected_loss(hidden, output.weight, output.bias, targets, smoothing)
 
 
 @dataclass

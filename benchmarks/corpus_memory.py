@@ -1,0 +1,89 @@
+"""Memory of a training at two corpus sizes: the text once, and forty times over.
+
+For each size a process of its own tokenises the text and runs a few updates of a small model over batches from the
+whole corpus; printed are its peak resident memory and its anonymous memory (that which is not mapped files).
+
+    python benchmarks/corpus_memory.py --src train.en.gz --tgt train.de.gz
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+import tempfile
+import time
+from itertools import chain, repeat
+from pathlib import Path
+
+
+def status(name: str) -> float:
+    """A line of /proc/self/status in MB."""
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith(f"{name}:"):
+            return int(line.split()[1]) / 1024
+    return 0.0
+
+
+def measure(src: str, tgt: str, times: int) -> None:
+    from dragoman.cli.common import prepare_runtime
+
+    prepare_runtime()
+    import torch
+
+    from dragoman.config import DataConfig, ModelConfig, TextCorpus, TokenizerConfig, TrainConfig
+    from dragoman.model.transformer import Transformer
+    from dragoman.text.batching import TrainingBatches
+    from dragoman.text.corpus import write_corpus
+    from dragoman.text.readers import read_pairs
+    from dragoman.text.tokenizer import train_tokenizers
+    from dragoman.training.optim import make_optimizer
+    from dragoman.training.validation import batch_loss
+
+    corpus = TextCorpus(src=src, tgt=tgt)
+    tokenizers = train_tokenizers(TokenizerConfig(vocab_size=6000), lambda: read_pairs(corpus))
+    sizes = {"src_vocab_size": tokenizers.src.vocab_size, "tgt_vocab_size": tokenizers.tgt.vocab_size}
+    config = ModelConfig(
+        d_model=64, n_heads=4, n_encoder_layers=1, n_decoder_layers=1, d_ff=128, tie_embeddings="all", **sizes
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        begun = time.perf_counter()
+        pairs = chain.from_iterable(read_pairs(corpus) for _ in repeat(None, times))
+        tokens = write_corpus(pairs, tokenizers, DataConfig(train=corpus), Path(folder) / "corpus")
+        built, base = time.perf_counter() - begun, status("RssAnon")
+        model = Transformer(config)
+        optimizer = make_optimizer(model, TrainConfig(max_steps=1))
+        stream = TrainingBatches(tokens, config, 2560, seed=1).iterate()
+        for _ in range(40):
+            batch, _ = next(stream)
+            (batch_loss(model, batch, 0.1)[0] / batch.n_tgt_tokens).backward()
+            optimizer.step()
+            optimizer.zero_grad(set_to_none=True)
+        print(
+            f"{len(tokens):>10,} pairs  tokenised in {built:5.1f} s to {sum_sizes(Path(folder)):7.1f} MB  "
+            f"anonymous {base:6.0f} MB before, {status('RssAnon'):6.0f} MB in training  "
+            f"peak resident {status('VmHWM'):6.0f} MB  ({torch.get_num_threads()} threads)"
+        )
+
+
+def sum_sizes(folder: Path) -> float:
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) / 1e6
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--src", default="../shared/data/multi30k/train.en.gz")
+    parser.add_argument("--tgt", default="../shared/data/multi30k/train.de.gz")
+    parser.add_argument("--times", type=int, nargs="+", default=[1, 40])
+    parser.add_argument("--one", type=int, help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.one:
+        measure(given.src, given.tgt, given.one)
+        return
+    for times in given.times:
+        command = [sys.executable, __file__, "--src", given.src, "--tgt", given.tgt, "--one", str(times)]
+        subprocess.run(command, check=True)
+
+
+if __name__ == "__main__":
+    main()
