@@ -1,4 +1,4 @@
-"""Small models of every variant, and a padded batch for them. Shapes: B batch, S source, T target length, V vocabulary."""
+"""Small models of every variant, and a padded batch for them. V is the size of both vocabularies."""
 
 from __future__ import annotations
 

@@ -1,13 +1,18 @@
-"""Dropout: the right share, the right scale, the same mask backwards."""
+"""Dropout: the right share, the right scale, the same mask backwards, each kind in its own places."""
 
 from __future__ import annotations
+
+import math
 
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dragoman.model.attention import MultiHeadAttention
 from dragoman.model.dropout import Dropout, dropout
+from model_variants import batch, make
+from tolerances import BFLOAT16, FLOAT16, FLOAT32
 
 
 @pytest.mark.parametrize("p", [0.1, 0.5, 0.93])
@@ -39,14 +44,137 @@ def test_any_shape_and_the_same_mask_backwards(shape: list[int], seed: int) -> N
     torch.testing.assert_close(y, x * x.grad)
 
 
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.float16, torch.bfloat16])
-def test_types_are_kept(dtype: torch.dtype) -> None:
-    assert dropout(torch.ones(9, dtype=dtype), 0.5, training=True).dtype == dtype
+@pytest.mark.parametrize(
+    ("dtype", "tolerance"),
+    [(torch.float64, FLOAT32), (torch.float32, FLOAT32), (torch.float16, FLOAT16), (torch.bfloat16, BFLOAT16)],
+)
+@pytest.mark.parametrize("size", [1, 2, 3, 4, 5, 9, 1001])
+def test_every_type_and_size(dtype: torch.dtype, tolerance: float, size: int) -> None:
+    """Each element is zero or scaled, whatever does not fill the last 64 bits drawn."""
+    torch.manual_seed(size)
+    x = torch.linspace(1, 2, size, dtype=torch.float64).to(dtype).requires_grad_()
+    y = dropout(x, 0.5, training=True)
+    assert y.dtype == dtype
+    kept = y != 0
+    torch.testing.assert_close(y[kept], x[kept] * 2, rtol=tolerance, atol=0.0)
+    y.backward(torch.ones_like(y))
+    assert x.grad is not None
+    assert x.grad.dtype == dtype
+    torch.testing.assert_close(x.grad, kept.to(dtype) * 2, rtol=tolerance, atol=0.0)
 
 
-def test_views_and_off() -> None:
+def test_the_expectation_is_kept() -> None:
+    torch.manual_seed(0)
+    x = torch.rand(5, dtype=torch.float64) + 1.0
+    for p in (0.1, 0.4, 0.8):
+        draws = dropout(x.expand(100_000, 5), p, training=True)
+        # Of one draw: x² p / (1 - p). Six standard deviations of a mean of 100,000.
+        allowed = 6 * x * math.sqrt(p / (1 - p) / 100_000)
+        assert ((draws.mean(0) - x).abs() < allowed).all()
+        torch.testing.assert_close(draws.var(0), x.square() * p / (1 - p), rtol=0.05, atol=0.0)
+
+
+def test_neighbours_and_calls_are_independent() -> None:
+    torch.manual_seed(0)
+    first, second = (dropout(torch.ones(100_000), 0.5, training=True) - 1.0 for _ in range(2))
+    for shift in (1, 2, 3, 4, 8):
+        assert abs(float((first[:-shift] * first[shift:]).mean())) < 6 / math.sqrt(100_000)
+    assert abs(float((first * second).mean())) < 6 / math.sqrt(100_000)
+
+
+def test_the_seed_decides() -> None:
+    x = torch.ones(1000)
+    torch.manual_seed(7)
+    first, second = dropout(x, 0.5, training=True), dropout(x, 0.5, training=True)
+    torch.manual_seed(7)
+    assert torch.equal(dropout(x, 0.5, training=True), first)
+    assert torch.equal(dropout(x, 0.5, training=True), second)
+    assert not torch.equal(first, second)
+    torch.manual_seed(8)
+    assert not torch.equal(dropout(x, 0.5, training=True), first)
+
+
+def test_extreme_probabilities() -> None:
+    torch.manual_seed(0)
+    x = torch.ones(200_000, requires_grad=True)
+    assert torch.equal(dropout(x, 1e-9, training=True), x)
+    almost_all = dropout(x, 1 - 1e-9, training=True)
+    almost_all.sum().backward()
+    assert almost_all.isfinite().all()
+    assert (almost_all == 0).float().mean() > 0.999
+    assert x.grad is not None
+    assert torch.equal(x.grad, almost_all.detach())
+
+
+def test_views_keep_their_places() -> None:
+    """A transposed, an expanded and a strided input: zeros and scaled values stand where the input's stand."""
+    base = torch.arange(1.0, 61.0).view(5, 12)
+    for x in (base.t(), base[:, ::3], base[:, None].expand(5, 4, 12)):
+        y = dropout(x, 0.5, training=True)
+        assert y.shape == x.shape
+        assert ((y == 0) | ((y - 2 * x).abs() < 1e-3)).all()
+        assert 0 < int((y == 0).sum()) < y.numel()
+    assert torch.equal(base, torch.arange(1.0, 61.0).view(5, 12))
+
+
+def test_a_second_derivative() -> None:
+    x = torch.rand(20, dtype=torch.float64, requires_grad=True)
+    y = dropout(x, 0.5, training=True)
+    (slope,) = torch.autograd.grad(y.pow(3).sum(), x, create_graph=True)
+    slope.sum().backward()
+    scale = (y / x).detach()
+    torch.testing.assert_close(x.grad, 6 * x.detach() * scale.pow(3))
+
+
+def test_off() -> None:
     x = torch.rand(6, 5).t()
     assert dropout(x, 0.5, training=False) is x
     assert dropout(x, 0.0, training=True) is x
-    assert dropout(x, 0.5, training=True).shape == x.shape
+
     assert Dropout(0.5).eval()(x) is x
+
+
+PARTS = ["dropout", "attention_dropout", "activation_dropout", "embedding_dropout"]
+
+
+@pytest.mark.parametrize("part", PARTS)
+@pytest.mark.parametrize("norm_first", [True, False])
+def test_each_dropout_acts_in_training_alone(part: str, norm_first: bool) -> None:
+    off = dict.fromkeys(PARTS, 0.0)
+    model = make(norm_first=norm_first, **{**off, part: 0.9})
+    src, tgt, _, _ = batch()
+    still = model(src, tgt)
+    assert torch.equal(still, make(norm_first=norm_first, **off)(src, tgt))
+    model.train()
+    torch.manual_seed(3)
+    first, second = model(src, tgt), model(src, tgt)
+    assert not torch.equal(first, second)
+    assert not torch.equal(first, still)
+    torch.manual_seed(3)
+    assert torch.equal(model(src, tgt), first)
+    assert torch.equal(model.eval()(src, tgt), still)
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_each_dropout_stands_in_its_own_places(part: str) -> None:
+    model = make(**{**dict.fromkeys(PARTS, 0.0), part: 0.25})
+    attentions = [name for name, module in model.named_modules() if isinstance(module, MultiHeadAttention)]
+    rates = {name: model.get_submodule(name).p for name in attentions}
+    rates |= {name: module.p for name, module in model.named_modules() if isinstance(module, Dropout)}
+    places = {
+        "dropout": {name for name in rates if name.endswith("_residual.dropout")},
+        "attention_dropout": set(attentions),
+        "activation_dropout": {name for name in rates if name.endswith("feed_forward.dropout")},
+        "embedding_dropout": {"embedding_dropout"},
+    }
+    # Two layers of two and of three sub-layers; one feed-forward part a layer.
+    assert [len(places[kind]) for kind in PARTS] == [10, 6, 4, 1]
+    assert set(rates) == set.union(*places.values())
+    assert rates == {name: 0.25 if name in places[part] else 0.0 for name in rates}
+
+
+def test_the_other_dropouts_default_to_the_residual_one() -> None:
+    model = make(dropout=0.3)
+    rates = [module.p for module in model.modules() if isinstance(module, Dropout | MultiHeadAttention)]
+    assert len(rates) == 21
+    assert set(rates) == {0.3}

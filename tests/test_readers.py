@@ -6,6 +6,7 @@ import csv
 import gzip
 import io
 import json
+import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -145,6 +146,19 @@ def test_paths_that_cannot_be_read(write_lines: WriteLines, tmp_path: Path) -> N
         assert f"cannot read nope.{kind}: No such file" in refusal(TableCorpus(path=f"nope.{kind}"), tmp_path)
 
 
+def test_a_path_that_no_file_can_have(tmp_path: Path) -> None:
+    assert "no path holds a NUL" in refusal(TextCorpus(src="a\0", tgt="b"), tmp_path)
+
+
+def test_a_pipe_is_read() -> None:
+    for data in (b"a\nb\n", b"", gzip.compress(b"a\nb\n")):
+        reading, writing = os.pipe()
+        os.write(writing, data)
+        os.close(writing)
+        assert list(read_lines(f"/dev/fd/{reading}")) == ["a", "b"][: 2 * bool(data)]
+        os.close(reading)
+
+
 @pytest.mark.parametrize("cut", [12, 40, -9, -4])
 def test_damaged_gzip(write_lines: WriteLines, tmp_path: Path, cut: int) -> None:
     packed = gzip.compress("".join(f"line {n * n}\n" for n in range(300)).encode())
@@ -207,6 +221,11 @@ def test_several_tables_of_different_kinds(tmp_path: Path) -> None:
     assert pairs_of(corpus, tmp_path) == [("a", "b"), ("c", "d")]
 
 
+def test_the_ending_may_be_in_capitals(tmp_path: Path) -> None:
+    write_tsv(tmp_path / "X.TSV", PAIRS)
+    assert pairs_of(TableCorpus(path="X.TSV"), tmp_path) == PAIRS
+
+
 def test_tsv_has_no_quoting(tmp_path: Path) -> None:
     (tmp_path / "x.tsv").write_text('"a\tb"\n"c, d"\t\'e\'\n\\t\t""\n', "utf-8")
     assert pairs_of(TableCorpus(path="x.tsv"), tmp_path) == [('"a', 'b"'), ('"c, d"', "'e'"), ("\\t", '""')]
@@ -218,7 +237,9 @@ def test_csv_quoting(tmp_path: Path) -> None:
 
 
 @given(st.lists(st.tuples(LINE, LINE), min_size=1))
-def test_any_text_comes_back_from_tables(tmp_path_factory: pytest.TempPathFactory, pairs: list[tuple[str, str]]) -> None:
+def test_any_text_comes_back_from_tables(
+    tmp_path_factory: pytest.TempPathFactory, pairs: list[tuple[str, str]]
+) -> None:
     folder = tmp_path_factory.mktemp("tables")
     write_jsonl(folder / "x.jsonl", pairs)
     write_csv(folder / "x.csv", [("\ufeffen", "de"), *pairs])
@@ -255,9 +276,13 @@ def test_bad_columns(tmp_path: Path) -> None:
 
 def test_bad_csv(tmp_path: Path) -> None:
     (tmp_path / "x.csv").write_bytes(b'a,b\n"c"d,e\n')
-    assert refusal(TableCorpus(path="x.csv"), tmp_path).startswith("x.csv, line 2: not valid CSV (")
-    (tmp_path / "x.csv").write_bytes(b'a,b\n"c,e\nf,g\n')
-    assert refusal(TableCorpus(path="x.csv"), tmp_path).startswith("x.csv, line 3: not valid CSV (")
+    assert refusal(TableCorpus(path="x.csv"), tmp_path).startswith("x.csv, line 2: the row that begins there is not")
+    (tmp_path / "x.csv").write_bytes(b'a,b\n"c,e\nf,g\n' + b"h,i\n" * 99)
+    assert refusal(TableCorpus(path="x.csv"), tmp_path) == (
+        "x.csv, line 2: the row that begins there is not valid CSV (unexpected end of data); mend its quotes."
+    )
+    (tmp_path / "x.csv").write_bytes(b'"a\nb\nc",d\n"e\nf"\n')
+    assert refusal(TableCorpus(path="x.csv"), tmp_path).startswith("x.csv, line 4: 1 columns where 2 are needed")
     (tmp_path / "x.csv").write_bytes(b"a,b\nc,\xff\n")
     assert refusal(TableCorpus(path="x.csv"), tmp_path).startswith("x.csv, line 2: byte 0xff at column 3")
 
@@ -330,6 +355,24 @@ def test_parquet_with_a_missing_value(tmp_path: Path) -> None:
     assert message == 'x.parquet, row 2: the field "0" holds nothing, not text; give a field with sentences.'
 
 
+def test_parquet_with_a_bad_byte(tmp_path: Path) -> None:
+    count = 1500
+    texts = pa.array(["aa"] * (count - 1) + ["bb"])
+    content = bytearray(texts.buffers()[2].to_pybytes()[: 2 * count])
+    content[-1] = 0xFF
+    bad = pa.StringArray.from_buffers(count, texts.buffers()[1], pa.py_buffer(bytes(content)))
+    pq.write_table(pa.table({"en": texts, "de": bad}), tmp_path / "x.parquet")
+    message = refusal(TableCorpus(path="x.parquet"), tmp_path)
+    assert message == "x.parquet, row 1500: text that is not UTF-8; write the file again."
+
+
+def test_parquet_with_a_name_twice(tmp_path: Path) -> None:
+    columns = [pa.array(["a"]), pa.array(["b"])]
+    pq.write_table(pa.Table.from_arrays(columns, names=["x", "x"]), tmp_path / "x.parquet")
+    message = refusal(TableCorpus(path="x.parquet"), tmp_path)
+    assert message == "x.parquet has two columns of the same name, among x, x; rename one."
+
+
 def test_damaged_parquet(tmp_path: Path) -> None:
     pq.write_table(pa.table({"en": ["a"] * 99, "de": ["b"] * 99}), tmp_path / "x.parquet")
     whole = (tmp_path / "x.parquet").read_bytes()
@@ -362,9 +405,23 @@ def test_a_saved_dataset(dataset: datasets.Dataset, tmp_path: Path) -> None:
     assert refusal(corpus.changed(src_field="translation.fr"), tmp_path).startswith("two, row 1: there is no field")
 
 
-def test_a_folder_that_is_no_dataset(tmp_path: Path) -> None:
+def test_a_split_of_a_folder_without_splits(dataset: datasets.Dataset, tmp_path: Path) -> None:
+    dataset.save_to_disk(tmp_path / "one")
+    message = refusal(TableCorpus(path="one", split="test", **NESTED), tmp_path)
+    assert message == 'one is a single data set and has no split "test"; leave split out.'
+
+
+def test_a_folder_that_is_no_dataset(dataset: datasets.Dataset, tmp_path: Path) -> None:
     (tmp_path / "x").mkdir()
     assert "x is not a folder saved by datasets (" in refusal(TableCorpus(path="x"), tmp_path)
+    dataset.save_to_disk(tmp_path / "y")
+    (data,) = (tmp_path / "y").glob("*.arrow")
+    for path, content in ((data, b""), (data, data.read_bytes()[:100]), (tmp_path / "y" / "state.json", b"[]")):
+        path.write_bytes(content)
+        assert "y is not a folder saved by datasets (" in refusal(TableCorpus(path="y"), tmp_path)
+    assert refusal(TableCorpus(path="z"), tmp_path) == (
+        "cannot read z: there is no such file or folder; give one that exists."
+    )
 
 
 def test_a_hub_name(dataset: datasets.Dataset, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -383,7 +440,9 @@ def test_a_hub_name(dataset: datasets.Dataset, monkeypatch: pytest.MonkeyPatch, 
     )
 
 
-@pytest.mark.parametrize("error", [FileNotFoundError("gone\nfor good"), ValueError(), ConnectionError("no network")])
+@pytest.mark.parametrize(
+    "error", [FileNotFoundError("gone\nfor good"), ValueError(), ConnectionError("no network"), Exception("odd")]
+)
 def test_a_hub_name_that_cannot_be_loaded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, error: Exception) -> None:
     corpus = HubCorpus(hub="some/set", **NESTED)
 
@@ -396,4 +455,4 @@ def test_a_hub_name_that_cannot_be_loaded(monkeypatch: pytest.MonkeyPatch, tmp_p
 
     for load in (fail, fail_later):
         monkeypatch.setattr(datasets, "load_dataset", load)
-        assert refusal(corpus, tmp_path).startswith('the data set "some/set" cannot be loaded: ')
+        assert refusal(corpus, tmp_path).startswith('the data set "some/set" cannot be loaded (')

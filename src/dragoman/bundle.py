@@ -99,7 +99,7 @@ def save_bundle(bundle: Bundle, folder: str | os.PathLike[str]) -> None:
     cannot be written, or that holds anything but a model directory.
     """
     folder = Path(folder)
-    if folder.exists() and not (folder / "config.json").is_file() and (not folder.is_dir() or any(folder.iterdir())):
+    if folder.exists() and not _may_be_replaced(folder):
         raise DragomanError(f"{folder} exists and is no model directory; choose another place.")
     config = {
         "format_version": FORMAT_VERSION,
@@ -117,6 +117,18 @@ def save_bundle(bundle: Bundle, folder: str | os.PathLike[str]) -> None:
         bundle.tokenizers.save(part)
         write_json(part / "decode.json", bundle.decode.model_dump(mode="json"))
         write_text(part / "README.md", bundle.card)
+
+
+def _may_be_replaced(folder: Path) -> bool:
+    """Whether a folder is empty or a model directory of ours: other projects keep a ``config.json`` too."""
+    if not folder.is_dir():
+        return False
+    if not any(folder.iterdir()):
+        return True
+    try:
+        return "format_version" in _read_json(folder / "config.json")
+    except BundleError:
+        return False
 
 
 def load_bundle(

@@ -28,6 +28,7 @@ PEOPLE = of_kind("person")
 ANIMALS = of_kind("animal")
 PLACES = flagged("at")
 _OWNABLE_PLACES = tuple(NOUNS[lemma] for lemma in ("house", "garden", "kitchen", "room", "office", "flat"))
+_PRONOUNS = tuple(PRONOUNS[lemma] for lemma in ("I", "I", "you", "he", "she", "we", "they"))
 _NAMES = tuple(map(Name, words.NAMES))
 
 
@@ -172,7 +173,7 @@ class Draw:
         """A person, as pronoun, name or noun phrase."""
         kind = self._random()
         while kind < 0.45:
-            phrase: Phrase = self.pick(tuple(PRONOUNS.values())) if kind < 0.33 else self.pick(_NAMES)
+            phrase: Phrase = self.pick(_PRONOUNS) if kind < 0.33 else self.pick(_NAMES)
             if not (other_than and set(phrase.lemmas) & set(other_than.lemmas)):
                 return phrase
         noun = self.pick(PEOPLE)

@@ -349,7 +349,7 @@ PATTERNS: Weighted[Callable[[Draw], Sentence]] = Weighted(
         _placing: 4,
         _fronted: 8,
         _circumstance: 2,
-        _quality: 3,
+        _quality: 4,
         _comparison: 2.5,
         _profession: 1,
         _figures: 4,

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from dragoman.config import ModelConfig
+from dragoman.errors import DataError
 from dragoman.text.corpus import TokenCorpus
 
 # Pairs sorted by length together: enough that every length fills batches of its own, little to plan.
@@ -118,27 +119,40 @@ class TrainingBatches:
         self._src_extra = config.src_bos + config.src_eos
 
     def iterate(self, position: Position = _START) -> Iterator[tuple[Batch, Position]]:
-        """Batches from ``position`` on for ever, each with the position after it."""
+        """Batches from ``position`` on for ever, each with the position after it.
+
+        Raises :class:`DataError` where a whole epoch has none for this rank.
+        """
         epoch, window, skip = position
         while True:
-            order = self._permutation(epoch)
-            for number in range(window, self.n_windows):
-                plan = self._plan(order[number * _WINDOW : (number + 1) * _WINDOW], epoch, number)
-                own = plan[self.rank :: self.world_size]
-                for index in range(skip, len(own)):
-                    after = Position(epoch, number, index + 1)
-                    if index + 1 == len(own):
-                        after = Position(epoch, number + 1, 0) if number + 1 < self.n_windows else Position(epoch + 1)
-                    yield self._batch(own[index]), after
-                skip = 0
-            epoch, window = epoch + 1, 0
+            found = False
+            for item in self._of_epoch(epoch, window, skip):
+                found = True
+                yield item
+            if not found and not (window or skip):
+                raise DataError(
+                    f"{len(self.corpus):,} training pairs fill too few batches for {self.world_size} processes; "
+                    "give more text, or a smaller train.batch_tokens."
+                )
+            epoch, window, skip = epoch + 1, 0, 0
 
     def epoch_batches(self, epoch: int) -> Iterator[Batch]:
         """The batches of one epoch."""
-        for batch, after in self.iterate(Position(epoch)):
+        for batch, _ in self._of_epoch(epoch, 0, 0):
             yield batch
-            if after.epoch != epoch:
-                return
+
+    def _of_epoch(self, epoch: int, window: int, skip: int) -> Iterator[tuple[Batch, Position]]:
+        """The batches of an epoch from a window on, without the window's first ``skip``."""
+        order = self._permutation(epoch)
+        for number in range(window, self.n_windows):
+            plan = self._plan(order[number * _WINDOW : (number + 1) * _WINDOW], epoch, number)
+            own = plan[self.rank :: self.world_size]
+            for index in range(skip, len(own)):
+                after = Position(epoch, number, index + 1)
+                if index + 1 == len(own):
+                    after = Position(epoch, number + 1, 0) if number + 1 < self.n_windows else Position(epoch + 1)
+                yield self._batch(own[index]), after
+            skip = 0
 
     def _batch(self, indices: Indices) -> Batch:
         chosen = [int(index) for index in indices]

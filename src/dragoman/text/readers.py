@@ -34,11 +34,12 @@ _LONGEST_FIELD = (1 << 31) - 1
 def open_binary(path: str | Path) -> Iterator[Iterable[bytes]]:
     """The bytes of a file, unpacked where it is gzip by its first bytes. Raises :class:`DataError`."""
     path = Path(path)
+    if "\0" in str(path):
+        raise DataError(f"cannot read {str(path)!r}: no path holds a NUL; give the path of a readable file.")
     try:
         with path.open("rb") as stream:
-            packed = stream.read(2) == _GZIP
-            stream.seek(0)
-            if packed:
+            # Looked at without moving on, so that a pipe can be read too.
+            if stream.peek(2)[:2] == _GZIP:
                 with gzip.open(stream) as unpacked:
                     yield unpacked
             else:
@@ -111,9 +112,11 @@ def _tables(paths: list[Path], corpus: TableCorpus) -> Iterator[Pair]:
         if path.is_dir():
             yield from _saved_dataset(path, corpus)
             continue
-        kind = next((part for part in reversed(path.suffixes) if part != ".gz"), "")
-        reader = {".tsv": _tsv, ".csv": _csv, ".jsonl": _jsonl, ".parquet": _parquet}.get(kind)
+        kind = next((part for part in reversed(path.suffixes) if part.lower() != ".gz"), "")
+        reader = {".tsv": _tsv, ".csv": _csv, ".jsonl": _jsonl, ".parquet": _parquet}.get(kind.lower())
         if reader is None:
+            if not os.path.lexists(path):
+                raise DataError(f"cannot read {path}: there is no such file or folder; give one that exists.")
             raise DataError(
                 f'{path}: the ending "{kind}" is not one of .tsv .csv .jsonl .parquet; rename the file, '
                 "or give line-aligned files as src and tgt."
@@ -175,16 +178,18 @@ def _csv(path: Path, corpus: TableCorpus) -> Iterator[Pair]:
 
         def rows() -> Iterator[tuple[int, list[str]]]:
             while True:
+                # A row may have many lines, and a quote that is not closed takes all that follow.
+                begin = reader.line_num + 1
                 try:
                     row = next(reader)
                 except StopIteration:
                     return
                 except csv.Error as error:
                     raise DataError(
-                        f"{path}, line {reader.line_num}: not valid CSV ({error}); mend the line."
+                        f"{path}, line {begin}: the row that begins there is not valid CSV ({error}); mend its quotes."
                     ) from None
                 if row:
-                    yield reader.line_num, [text.replace(_RETURN, "\r") for text in row]
+                    yield begin, [text.replace(_RETURN, "\r") for text in row]
 
         yield from _rows(rows(), path, corpus)
 
@@ -237,14 +242,15 @@ def _parquet(path: Path, corpus: TableCorpus) -> Iterator[Pair]:
 
     try:
         with pq.ParquetFile(path) as file:
-            names = list(file.schema_arrow.names)
-            number = 0
+            names = file.schema_arrow.names
+            if len(set(names)) < len(names):
+                raise DataError(f"{path} has two columns of the same name, among {', '.join(names)}; rename one.")
+            before = 0
             for batch in file.iter_batches(batch_size=1024):
-                for values in batch.to_pylist():
-                    number += 1
-                    row = dict(zip(names, values.values(), strict=True))
+                for number, row in enumerate(_batch_rows(batch, path, before), before + 1):
                     where = f"{path}, row {number}"
                     yield _field(row, corpus.src_field, where), _field(row, corpus.tgt_field, where)
+                before += batch.num_rows
     except IsADirectoryError:
         raise DataError(f"{path} is a folder; give a file.") from None
     except OSError as error:
@@ -252,7 +258,23 @@ def _parquet(path: Path, corpus: TableCorpus) -> Iterator[Pair]:
         reason = os.strerror(error.errno) if error.errno else "damaged file"
         raise DataError(f"cannot read {path}: {reason}; give a readable Parquet file.") from None
     except pa.ArrowException as error:
-        raise DataError(f"{path}: not a readable Parquet file ({str(error).splitlines()[0]}).") from None
+        raise DataError(f"{path}: not a readable Parquet file ({_reason(error)}); write it again.") from None
+
+
+def _batch_rows(batch: Any, path: Path, before: int) -> list[dict[str, Any]]:
+    """The rows of a batch of a Parquet file, of which ``before`` come before it."""
+    try:
+        rows: list[dict[str, Any]] = batch.to_pylist()
+        return rows
+    except UnicodeDecodeError:
+        for index in range(batch.num_rows):
+            try:
+                batch.slice(index, 1).to_pylist()
+            except UnicodeDecodeError:
+                raise DataError(
+                    f"{path}, row {before + index + 1}: text that is not UTF-8; write the file again."
+                ) from None
+        raise
 
 
 def _saved_dataset(path: Path, corpus: TableCorpus) -> Iterator[Pair]:
@@ -261,14 +283,16 @@ def _saved_dataset(path: Path, corpus: TableCorpus) -> Iterator[Pair]:
 
     try:
         loaded = datasets.load_from_disk(str(path))
-    except (OSError, ValueError, KeyError) as error:
-        raise DataError(f"{path} is not a folder saved by datasets ({str(error).splitlines()[0]}).") from None
+    except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
+        raise DataError(f"{path} is not a folder saved by datasets ({_reason(error)}); save it again.") from None
     if isinstance(loaded, datasets.DatasetDict):
         splits = list(loaded)
         name = corpus.split or "train"
         if name not in loaded:
             raise DataError(f'{path} has no split "{name}"{nearest(name, splits)}; it has {", ".join(splits)}.')
         loaded = loaded[name]
+    elif corpus.split not in (None, str(loaded.split)):
+        raise DataError(f'{path} is a single data set and has no split "{corpus.split}"; leave split out.')
     yield from _dataset_rows(loaded, str(path), corpus.src_field, corpus.tgt_field)
 
 
@@ -282,9 +306,17 @@ def _hub(corpus: HubCorpus) -> Iterator[Pair]:
         )
         # Streaming reads on while the rows are used, so the network can fail at any of them.
         yield from _dataset_rows(loaded, corpus.hub, corpus.src_field, corpus.tgt_field)
-    except (OSError, ValueError, KeyError, RuntimeError, ImportError) as error:
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise DataError(f'the data set "{corpus.hub}" cannot be loaded: {reason}') from None
+    except DataError:
+        raise
+    except Exception as error:  # the Hub's clients and each format have errors of their own, without a common parent
+        raise DataError(
+            f'the data set "{corpus.hub}" cannot be loaded ({_reason(error)}); check name, split and network.'
+        ) from None
+
+
+def _reason(error: Exception) -> str:
+    """The first line of a library's message, or what kind of error it is."""
+    return next(iter(str(error).splitlines()), "").rstrip(".") or type(error).__name__
 
 
 def _dataset_rows(rows: Iterable[Any], name: str, src: Field, tgt: Field) -> Iterator[Pair]:

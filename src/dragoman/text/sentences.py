@@ -9,9 +9,12 @@ import re
 
 # Ends that need no space behind them: CJK and Devanagari.
 _SURE = frozenset("。！？｡।॥")
+# Between these stand the letters that need no space after "!" and "?".
+_FIRST_KANA, _LAST_HAN = "\u3040", "\u9fff"
 # Every mark, the closing quotes and brackets that belong to it, and the space behind. It matches wherever a mark
-# stands and takes the whole run of them, so that the time to find all is linear in the text.
-_MARKS = re.compile(r"([.!?…‽؟۔。！？｡।॥]+)([»”’\"')\]」』）】]*)(\s*)")
+# stands and takes the whole run of them, so that the time to find all is linear in the text. German closes with the signs that
+# open in English (“ ‘ «): they close where a space follows.
+_MARKS = re.compile(r"([.!?…‽؟۔。！？｡।॥]+)((?:[»”’\"')\]」』）】]|[«“‘](?=\s|$))*)(\s*)")
 _ABBREVIATED = """
 dr mr mrs ms prof st vs etc bzw ca ggf inkl usw evtl str nr tel abs art bd hr fr z b d h u a o ä e g i p s v chr
 jan feb mär apr jun jul aug sep sept okt oct nov dez dec mme mlle m av jr sr inc ltd co corp no vol fig cf al
@@ -60,7 +63,7 @@ def _ends_sentence(line: str, match: re.Match[str]) -> bool:
     if match.end() == len(line):
         return True
     following = line[match.end()]
-    if marks[-1] in _SURE:
+    if marks[-1] in _SURE or (marks[-1] in "!?" and _FIRST_KANA <= following <= _LAST_HAN):
         # Japanese goes on with と after quoted speech.
         return not (closing and following == "と")
     if not space or following.islower():
