@@ -1,7 +1,7 @@
 """Memory of a training at two corpus sizes: the text once, and forty times over.
 
-For each size a process of its own tokenises the text and runs a few updates of a small model over batches from the
-whole corpus; printed are its peak resident memory and its anonymous memory (that which is not mapped files).
+For each size a process of its own tokenises the text, runs a few updates of a small model, and then goes through all
+batches of an epoch; printed are its peak resident memory and its anonymous memory (that which is not mapped files).
 
     python benchmarks/corpus_memory.py --src train.en.gz --tgt train.de.gz
 """
@@ -53,16 +53,21 @@ def measure(src: str, tgt: str, times: int) -> None:
         built, base = time.perf_counter() - begun, status("RssAnon")
         model = Transformer(config)
         optimizer = make_optimizer(model, TrainConfig(max_steps=1))
-        stream = TrainingBatches(tokens, config, 2560, seed=1).iterate()
+        batches = TrainingBatches(tokens, config, 2560, seed=1)
+        stream = batches.iterate()
         for _ in range(40):
             batch, _ = next(stream)
             (batch_loss(model, batch, 0.1)[0] / batch.n_tgt_tokens).backward()
             optimizer.step()
             optimizer.zero_grad(set_to_none=True)
+        trained, peak, begun = status("RssAnon"), 0.0, time.perf_counter()
+        for number, _ in enumerate(batches.epoch_batches(0)):
+            peak = max(peak, status("RssAnon")) if number % 100 == 0 else peak
         print(
             f"{len(tokens):>10,} pairs  tokenised in {built:5.1f} s to {sum_sizes(Path(folder)):7.1f} MB  "
-            f"anonymous {base:6.0f} MB before, {status('RssAnon'):6.0f} MB in training  "
-            f"peak resident {status('VmHWM'):6.0f} MB  ({torch.get_num_threads()} threads)"
+            f"anonymous {base:6.0f} MB before, {trained:6.0f} MB in training, {peak:6.0f} MB at most in an epoch "
+            f"({time.perf_counter() - begun:.0f} s)  peak resident {status('VmHWM'):6.0f} MB, of it mapped files "
+            f"{status('RssFile'):6.0f} MB at the end  ({torch.get_num_threads()} threads)"
         )
 
 

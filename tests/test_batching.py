@@ -146,9 +146,7 @@ def test_a_sentence_over_the_budget_stands_alone() -> None:
 @pytest.mark.usefixtures("window")
 @given(LENGTHS, st.integers(1, 100), st.integers(0, 3))
 @settings(max_examples=15)
-def test_resuming_anywhere_gives_the_rest_of_the_stream(
-    lengths: list[tuple[int, int]], budget: int, seed: int
-) -> None:
+def test_resuming_anywhere_gives_the_rest_of_the_stream(lengths: list[tuple[int, int]], budget: int, seed: int) -> None:
     stream = batches_of(lengths, budget, seed)
     steps = 2 * sum(1 for _ in stream.epoch_batches(0)) + 2
     whole = list(islice(stream.iterate(), steps))
@@ -161,16 +159,34 @@ def test_resuming_anywhere_gives_the_rest_of_the_stream(
 
 
 @pytest.mark.usefixtures("window")
-@given(LENGTHS, st.integers(1, 100), st.integers(1, 5))
+@given(LENGTHS, st.integers(1, 100), st.integers(1, 4))
 @example([(1, 1)] * 8, 20, 2)
 @settings(max_examples=30)
 def test_ranks_share_an_epoch(lengths: list[tuple[int, int]], budget: int, world_size: int) -> None:
-    alone = indices_of(batches_of(lengths, budget).epoch_batches(2))
+    """Each pair once, and no rank has to wait for another at the end."""
     shares = [
-        indices_of(batches_of(lengths, budget, rank=rank, world_size=world_size).epoch_batches(2))
+        list(batches_of(lengths, budget, rank=rank, world_size=world_size).epoch_batches(2))
         for rank in range(world_size)
     ]
-    assert sorted(batch for share in shares for batch in share) == sorted(alone)
+    batches = [list(batch.indices) for share in shares for batch in share]
+    times = Counter(index for batch in batches for index in batch)
+    assert set(times) == set(range(len(lengths)))
+    # Only where a window has nothing to halve is a pair seen again.
+    assert all(len(batch) == 1 for batch in batches if any(times[index] > 1 for index in batch))
+    assert max(times.values()) <= world_size
+    assert len({len(share) for share in shares}) == 1
+    for share in shares:
+        for batch in share:
+            check_budget(batch, budget)
+
+
+def test_windows_are_of_equal_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A last window of a few pairs would be cut into short batches."""
+    monkeypatch.setattr(batching, "_WINDOW", 100)
+    lengths = [(1, 1)] * 201
+    positions = [after for _, after in islice(batches_of(lengths, 20).iterate(), 21)]
+    assert [position.window for position in positions] == [0] * 6 + [1] * 7 + [2] * 7 + [0]
+    assert positions[-1] == Position(1, 0, 0)
 
 
 def test_epochs_and_seeds_differ() -> None:
@@ -189,11 +205,9 @@ def test_short_and_long_batches_are_mixed() -> None:
     assert np.mean(widths[: len(widths) // 2]) == pytest.approx(np.mean(widths), rel=0.2)
 
 
-def test_a_rank_without_a_batch_says_so() -> None:
-    for stream in (batches_of([(1, 1)], 10, rank=1, world_size=2), batches_of([], 10)):
-        assert list(stream.epoch_batches(0)) == []
-        with pytest.raises(DataError, match="fill too few batches"):
-            next(stream.iterate())
+def test_no_pairs() -> None:
+    with pytest.raises(DataError, match="holds no pairs"):
+        batches_of([], 10)
 
 
 # Batches in the order of length, for validation and translation

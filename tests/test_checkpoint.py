@@ -119,6 +119,7 @@ def test_a_training_goes_on_to_the_bit(
     whole.steps(before)
     path = save_checkpoint(tmp_path, before, whole.state())
     whole.steps(after)
+    generators = random_tensors()
     seed(value + 1)
     resumed = Training(kind, fused)
     resumed.steps(1 + before % 2)  # whatever it did before, the checkpoint is what counts
@@ -126,8 +127,7 @@ def test_a_training_goes_on_to_the_bit(
     resumed.steps(after)
     assert same(model_tensors(whole.model), model_tensors(resumed.model))
     assert same(optimizer_tensors(whole.optimizer), optimizer_tensors(resumed.optimizer))
-    assert same(random_tensors(), whole_random := random_tensors())
-    assert "cpu" in whole_random
+    assert same(generators, random_tensors())
 
 
 def test_every_part_comes_back_as_it_was(tmp_path: Path) -> None:
@@ -269,16 +269,15 @@ def killed_while(action: Callable[[], None]) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
-@pytest.mark.parametrize(
-    ("where", "call"),
-    [("save_file", 1), ("save_file", 2), ("write_json", 1), ("os.rename", 1), ("os.rename", 2)],
-)
 @pytest.mark.parametrize("again", [False, True], ids=["new", "replaced"])
+@pytest.mark.parametrize(
+    ("where", "call"), [("save_file", 1), ("save_file", 2), ("write_json", 1), ("os.rename", 1), ("os.rename", 2)]
+)
 def test_a_kill_while_saving_leaves_something_to_go_on_from(
     where: str, call: int, again: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if where == "os.rename" and call == 2 and not again:
-        call = 1  # a new checkpoint takes one rename
+    if where == "os.rename" and not again:
+        call = 1  # a new checkpoint takes one rename alone
     step = 5 if again else 6
     save_checkpoint(tmp_path, 5, plain({"number": 1}))
 

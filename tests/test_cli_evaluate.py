@@ -88,13 +88,14 @@ def test_refusals_before_the_work(run_cli: RunCli, files: list[str | Path], tmp_
 
 
 @pytest.mark.parametrize(
-    ("args", "message"), [(["--metrics", "blue"], '(did you mean "bleu"?)'), ([], "no-model does not exist")]
+    ("args", "code", "message"),
+    [(["--metrics", "blue"], 2, '(did you mean "bleu"?)'), ([], 1, "no-model does not exist")],
 )
 def test_refusals_of_names(
-    run_cli: RunCli, files: list[str | Path], args: list[str], message: str, tmp_path: Path
+    run_cli: RunCli, files: list[str | Path], args: list[str], code: int, message: str, tmp_path: Path
 ) -> None:
     result = run_cli("evaluate", tmp_path / "no-model", *files, *args)
-    assert (result.rc, result.stdout) == (1, "")
+    assert (result.rc, result.stdout) == (code, "")
     assert result.stderr.count("\n") == 1
     assert message in result.stderr
 

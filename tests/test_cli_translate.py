@@ -158,8 +158,8 @@ def test_a_reader_that_goes_away(model: Path, tmp_path: Path) -> None:
     )
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     result = subprocess.run(["bash", "-c", script], capture_output=True, text=True, timeout=120, env=environment)
-    assert (result.stdout.splitlines()[-1], result.stderr) == ("141", "")
-    assert len(result.stdout.splitlines()) == 2
+    first, status, rest = result.stdout.split("\n")
+    assert (bool(first), status, rest, result.stderr) == (True, "141", "", "")
 
 
 # Refusals
@@ -244,6 +244,4 @@ def test_wrong_usage(run_cli: RunCli, args: list[str]) -> None:
 def test_the_help_shows_an_example(run_cli: RunCli, command: str) -> None:
     result = run_cli(command, "--help")
     assert (result.rc, result.stderr) == (0, "")
-    assert f"Example:\n  dragoman {command}" in result.stdout.replace("echo ", "") or (
-        command == "translate" and "| dragoman translate runs/demo/best" in result.stdout
-    )
+    assert f"dragoman {command}" in result.stdout.partition("Example:\n")[2]

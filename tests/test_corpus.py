@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from collections.abc import Iterator
 from functools import cache
@@ -28,6 +29,11 @@ def tokenizers() -> TokenizerPair:
     src = Tokenizer.train(TokenizerConfig(kind="wordlevel", min_frequency=1), ["a b c d e f g h"])
     tgt = Tokenizer.train(TokenizerConfig(kind="bpe", vocab_size=260), ["a b c d e f g h"])
     return TokenizerPair(src, tgt)
+
+
+def tokenizers_again() -> tuple[Tokenizer, Tokenizer]:
+    """Copies, to be changed."""
+    return copy.copy(tokenizers().src), copy.copy(tokenizers().tgt)
 
 
 def data(**changes: object) -> DataConfig:
@@ -70,7 +76,7 @@ def test_every_pair_is_counted_once(lengths: list[tuple[int, int]]) -> None:
     cleaner = Cleaner(max_length=8, max_ratio=1.5)
     kept = [pair for pair in lengths if cleaner.keeps(*pair)]
     assert (cleaner.counts.kept, cleaner.counts.total) == (len(kept), len(lengths))
-    assert all(0 < min(pair) and max(pair) <= 8 and max(pair) <= 1.5 * min(pair) for pair in kept)
+    assert all(min(pair) > 0 and max(pair) <= 8 and max(pair) <= 1.5 * min(pair) for pair in kept)
 
 
 def test_the_table() -> None:
@@ -102,6 +108,15 @@ def test_what_is_written_comes_back(tmp_path_factory: pytest.TempPathFactory, pa
     assert (rows(reopened), reopened.counts) == (rows(corpus), corpus.counts)
     assert corpus.src_lengths.tolist() == [len(src) for src, _ in rows(corpus)]
     assert corpus.tgt_lengths.tolist() == [len(tgt) for _, tgt in rows(corpus)]
+
+
+def test_white_space_alone_is_no_sentence(tmp_path: Path) -> None:
+    """The byte-level side has tokens for it."""
+    pairs = [("a", " "), (" \t", "b"), ("a", "\u3000\u2028"), ("a", "b"), ("", "")]
+    assert tokenizers().tgt.encode(" ")
+    corpus = write_corpus(pairs, tokenizers(), data(), tmp_path / "x")
+    assert corpus.counts == DropCounts(kept=1, empty=4)
+    assert len(write_corpus(pairs, tokenizers(), data(), tmp_path / "y", clean=False)) == 5
 
 
 def test_more_pairs_than_are_tokenised_at_once(tmp_path: Path) -> None:
@@ -156,6 +171,27 @@ def test_a_damaged_corpus(tmp_path: Path, name: str) -> None:
         assert str(folder) in str(caught.value)
 
 
+@pytest.mark.parametrize("place", [0, -1])
+def test_offsets_that_do_not_fit(tmp_path: Path, place: int) -> None:
+    folder = tmp_path / "x"
+    write_corpus([("a b", "c")] * 3, tokenizers(), data(), folder)
+    offsets = np.fromfile(folder / "src.offsets.bin", "<i8")
+    offsets[place] += 1
+    offsets.tofile(folder / "src.offsets.bin")
+    with pytest.raises(BundleError, match="is not a complete tokenised corpus"):
+        TokenCorpus.open(folder)
+
+
+def test_large_vocabularies_need_wider_ids(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for size, width in ((65_536, 2), (65_537, 4)):
+        pair = TokenizerPair(*tokenizers_again())
+        monkeypatch.setattr(pair.src, "vocab_size", size)
+        monkeypatch.setattr(pair.src, "encode_batch", lambda texts, size=size: [[size - 1, 0] for _ in texts])
+        corpus = write_corpus([("a", "b")], pair, data(max_ratio=99.0), tmp_path / str(size))
+        assert corpus.pair(0)[0].tolist() == [size - 1, 0]
+        assert corpus.pair(0)[0].itemsize == width
+
+
 # Holding out
 
 
@@ -185,13 +221,18 @@ def test_no_sentence_is_on_both_sides(pairs: list[Pair], count: int, seed: int) 
     assert sorted(rest + shared) == sorted(pairs)
 
 
-def test_spaces_around_a_sentence_do_not_hide_it() -> None:
-    pairs = [("a", "x"), (" a ", "y"), ("b", "x\u3000"), ("c", "z"), ("d", "w")]
+def test_space_case_and_composition_do_not_hide_a_sentence() -> None:
+    pairs = [("A b", "xé"), (" a  B ", "y"), ("b", "Xe\u0301\u3000"), ("c", "z"), ("d", "w"), ("D", "v")]
     for seed in range(20):
-        rest, chosen = held(pairs, 1, seed)
-        stripped = [tuple(side.strip() for side in pair) for pair in (*rest, *chosen)]
-        (last,) = stripped[-1:]
-        assert not any(pair[side] == last[side] for pair in stripped[:-1] for side in (0, 1))
+        rest, chosen = hold_out(lambda: iter(pairs), 1, seed)
+        (valid,) = chosen
+        assert valid in pairs
+        groups = [{pairs[0], pairs[1], pairs[2]}, {pairs[3]}, {pairs[4], pairs[5]}]
+        group = next(group for group in groups if valid in group)
+        left_out = set(pairs) - set(rest())
+        assert valid in left_out <= group
+        assert rest.left_out == len(left_out)
+        assert group != groups[0] or valid != pairs[0] or left_out == group
 
 
 def test_the_choice_is_the_seeds_alone() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import time
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dragoman.cli import common
-from dragoman.cli.translate import WINDOW, check_output, one_line
+from dragoman.cli.translate import WINDOW, destination, one_line
 from dragoman.errors import DataError, UsageError
 
 if TYPE_CHECKING:
@@ -47,24 +48,23 @@ def evaluate(
     Example:
       dragoman evaluate runs/demo/best --src test.en --ref test.de --metrics bleu,chrf,ter
     """
-    check_output(output)
     common.prepare_runtime(threads)
     sources, references = _read(src, ref)
     from dragoman.cli import scores as show
     from dragoman.evaluation import evaluate as score
     from dragoman.evaluation.metrics import RESAMPLED_SENTENCES, make_metrics
-    from dragoman.translator import BATCH_TOKENS, Translator
 
     names = show.metric_names(metrics)
     make_metrics(names, lowercase)  # a wrong name is refused before the work, not after it
     named = {"beam_size": beam_size, "length_penalty": length_penalty, "max_length": max_length}
-    options = {name: value for name, value in named.items() if value is not None}
-    options |= {"batch_tokens": batch_tokens or BATCH_TOKENS, "n_best": 1}
-    outputs = _translations(Translator.load(model, device, precision), sources, options)
-    if output is not None:
-        from dragoman.files import write_text
+    options: dict[str, Any] = {name: value for name, value in named.items() if value is not None}
+    with contextlib.nullcontext() if output is None else destination(output) as stream:
+        from dragoman.translator import BATCH_TOKENS, Translator
 
-        write_text(output, "".join(one_line(text) + "\n" for text in outputs))
+        options |= {"batch_tokens": batch_tokens or BATCH_TOKENS, "n_best": 1}
+        outputs = _translations(Translator.load(model, device, precision), sources, options)
+        if stream is not None:
+            stream.writelines(text + "\n" for text in outputs)
     confidence = len(sources) <= RESAMPLED_SENTENCES
     if not confidence:
         common.logger.info("no intervals: there are more than %d lines.", RESAMPLED_SENTENCES)
@@ -93,7 +93,7 @@ def _read(src: str, ref: list[str]) -> tuple[list[str], list[list[str]]]:
 
 
 def _translations(translator: Translator, sources: list[str], options: dict[str, Any]) -> list[str]:
-    """The translation of each source, searched for rather than drawn, whatever the model's default."""
+    """The translation of each source on one line, searched for rather than drawn, whatever the model's default."""
     outputs: list[str] = []
     started = time.monotonic()
     with common.Progress("translating", len(sources)) as progress:
@@ -104,5 +104,6 @@ def _translations(translator: Translator, sources: list[str], options: dict[str,
 
         for first in range(0, len(sources), WINDOW):
             window = sources[first : first + WINDOW]
-            outputs += [one.text for one in translator.translate(window, report=report, sample=False, **options)]
+            found = translator.translate(window, report=report, sample=False, **options)
+            outputs += [one_line(one.text) for one in found]
     return outputs

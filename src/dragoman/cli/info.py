@@ -79,10 +79,11 @@ def _model(folder: Path) -> dict[str, Any]:
 
 def _configuration(path: Path) -> dict[str, Any]:
     """The facts of a training configuration; nothing is read but the file itself."""
-    from dragoman.bundle import empty_model
     from dragoman.configfile import load_config
 
     config = load_config(path)
+    from dragoman.bundle import empty_model
+
     most = config.tokenizer.vocab_size
     shape = config.model.changed(src_vocab_size=most, tgt_vocab_size=most)
     parameters = parameters_by_part(empty_model(shape, "meta"))

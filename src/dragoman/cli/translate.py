@@ -82,16 +82,15 @@ def translate(
     for name in ("temperature", "top_k", "top_p", "seed"):
         if name in options and not sample:
             raise UsageError(f"--{name.replace('_', '-')} is for drawing; add --sample.")
-    check_output(output)
     total = _check_input(file, prefix)
     common.prepare_runtime(threads)
-    from dragoman.translator import BATCH_TOKENS, Translator
+    with destination(output) as stream, _progress(file, output, total) as report:
+        from dragoman.translator import BATCH_TOKENS, Translator
 
-    translator = Translator.load(model, device, precision)
-    several = translator.decode_config(**options).n_best > 1
-    show = _as_json if jsonl else _as_list if several else _as_scored if scores else _as_text
-    options["batch_tokens"] = batch_tokens or BATCH_TOKENS
-    with _destination(output) as stream, _progress(file, output, total) as report:
+        translator = Translator.load(model, device, precision)
+        several = translator.decode_config(**options).n_best > 1
+        show = _as_json if jsonl else _as_list if several else _as_scored if scores else _as_text
+        options["batch_tokens"] = batch_tokens or BATCH_TOKENS
         for first, lines, prefixes in _windows(file, prefix):
             window = {**options, "line_numbers": range(first, first + len(lines)), "report": report(first)}
             if split_sentences:
@@ -127,12 +126,6 @@ def _as_json(number: int, found: Translation) -> str:
 def _is_stream(path: Path) -> bool:
     """Whether there is something that can be read or written once only: a pipe, a terminal, /dev/null."""
     return path.exists() and not path.is_file() and not path.is_dir()
-
-
-def check_output(output: Path | None) -> None:
-    """Refuse a folder as output before any work is done. Raises :class:`DragomanError`."""
-    if output is not None and output.is_dir():
-        raise DragomanError(f"cannot write {output}: it is a folder; give a file in it.")
 
 
 def _check_input(file: str, prefix: str | None) -> int:
@@ -180,12 +173,15 @@ def _progress(file: str, output: Path | None, total: int) -> Iterator[Callable[[
     progress = common.Progress("translating", total)
     # On one terminal a bar would write into the translations; they show how far it is themselves.
     hidden = _is_typed(file) or (output is None and sys.stdout.isatty())
-    started = time.monotonic()
+    started: list[float] = []
 
     def of_window(first: int) -> Callable[[int], None]:
+        # The clock starts with the first window, when the model has been loaded.
+        started.append(time.monotonic())
+
         def report(done: int) -> None:
             done += first
-            progress.update(done, f"{done / (time.monotonic() - started):.1f} sentences/s")
+            progress.update(done, f"{done / (time.monotonic() - started[0]):.1f} sentences/s")
 
         return (lambda done: None) if hidden else report
 
@@ -194,10 +190,15 @@ def _progress(file: str, output: Path | None, total: int) -> Iterator[Callable[[
 
 
 @contextlib.contextmanager
-def _destination(output: Path | None) -> Iterator[IO[Any]]:
-    """Where the lines go; a file takes its place when it is complete."""
+def destination(output: Path | None) -> Iterator[IO[Any]]:
+    """Where the lines go, None being standard output; a file takes its place when it is complete.
+
+    Raises :class:`DragomanError` at once for a place that cannot be written.
+    """
     if output is None:
         yield sys.stdout
+    elif output.is_dir():
+        raise DragomanError(f"cannot write {output}: it is a folder; give a file in it.")
     elif _is_stream(output):
         with output.open("w", encoding="utf-8", newline="\n") as stream:
             yield stream

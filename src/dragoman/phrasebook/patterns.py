@@ -75,7 +75,9 @@ def _short_clause(draw: Draw, family: str, other_than: Phrase | None = None) -> 
     return scenes.weather(draw, family)
 
 
-def _action_half(draw: Draw, family: str, subject: Phrase | None = None) -> Clause:
+def _action_half(draw: Draw, family: str, other_than: Phrase | None = None) -> Clause:
+    """A clause in which something happens, for one half of a sentence."""
+    subject = draw.subject(other_than, adjective=0.05, indefinite=0)
     if draw.chance(0.75):
         return scenes.action(draw, subject=subject, short=True, time=0.1, negation=0.12, family=family)
     return scenes.movement(draw, subject=subject, time=0, negation=0.12, family=family)
@@ -208,7 +210,7 @@ def _ask_adverb(draw: Draw) -> Sentence:
     kind = draw.number(0, 9)
     if kind < 3:
         clause = replace(_any_clause(draw, subject), negated=False, time=None, often=None)
-        return frames.ask_adverb(_WHEN, clause)
+        return frames.ask_adverb(_WHY if "stative" in clause.verb.flags else _WHEN, clause)
     if kind < 6:
         return frames.ask_adverb(_WHY, _any_clause(draw, subject))
     if kind == 6:
@@ -237,13 +239,14 @@ def _command(draw: Draw) -> Sentence:
 def _subordinate(draw: Draw) -> Sentence:
     conjunction = draw.pick(("because", "because", "although", "if", "before", "while"))
     if conjunction == "while":
-        main, sub = (_action_half(draw, "present") for _ in range(2))
-        main, sub = (replace(c, tense=c.tense if "stative" in c.verb.flags else "simple") for c in (main, sub))
+        main = _action_half(draw, "present")
+        sub = _action_half(draw, "present", main.subject)
     elif conjunction == "before":
         family = draw.pick(("past", "past", "present"))
-        main, sub = _action_half(draw, family), _action_half(draw, family)
-        while sub.verb.ambiguous:
-            sub = _action_half(draw, family)
+        main = _action_half(draw, family)
+        sub = _action_half(draw, family, main.subject)
+        while sub.verb.ambiguous or "stative" in sub.verb.flags:
+            sub = _action_half(draw, family, main.subject)
         sub = replace(sub, negated=False, tense="past" if family == "past" else "simple", modal="", gladly=False)
     elif conjunction == "if":
         main = _action_half(draw, "present")

@@ -137,7 +137,7 @@ def movement(
     subject = subject or draw.subject()
     if draw.chance(0.55):
         clause = Clause(subject, draw.pick(_intransitive("goal")), end=None)
-        clause = replace(clause, end=direction(draw, far="town" in clause.verb.flags))
+        clause = replace(clause, end=direction(draw, subject, far="town" in clause.verb.flags))
     else:
         verb = draw.pick(_intransitive("town"))
         town = draw.pick(words.TOWNS + words.COUNTRIES)
@@ -150,10 +150,10 @@ def movement(
     return replace(draw.timed(replace(clause, manner=None), time, negation, family), manner=kept)
 
 
-def direction(draw: Draw, far: bool) -> Words:
-    """To a place, or to a person; ``far``: not to another room."""
-    if draw.chance(0.15):
-        noun = draw.pick(_JOBS)
+def direction(draw: Draw, subject: Phrase, far: bool) -> Words:
+    """To a place, or to a person other than the subject; ``far``: not to another room."""
+    noun = draw.pick(_JOBS)
+    if draw.chance(0.15) and noun.lemma not in subject.lemmas:
         return prepositional("to", "zu", "dat", NounPhrase(noun, "the"))
     noun = draw.pick(_FAR if far else PLACES)
     phrase = draw.place_phrase(noun)

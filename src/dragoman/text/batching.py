@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import count
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -101,14 +102,18 @@ _START = Position()
 class TrainingBatches:
     """The corpus in batches of at most ``batch_tokens`` a side, each pair once an epoch, without end.
 
-    An epoch is a seeded permutation cut into windows; a window is sorted by length, cut into batches and the
-    batches shuffled. A window is planned when it is reached, from the seed alone: resuming costs the same
-    at any step. Of several ranks each takes every ``world_size``-th batch of a window.
+    An epoch is a seeded permutation cut into windows of equal size; a window is sorted by length, cut into batches
+    and the batches shuffled. A window is planned when it is reached, from the seed alone: resuming costs the same
+    at any step. Of several ranks each takes every ``world_size``-th batch; some batches are halved, so that all
+    ranks have the same number in every window (one is repeated where each is a single pair). Raises
+    :class:`DataError` for an empty corpus.
     """
 
     def __init__(
         self, corpus: TokenCorpus, config: ModelConfig, batch_tokens: int, seed: int, rank: int = 0, world_size: int = 1
     ) -> None:
+        if not len(corpus):
+            raise DataError("the training text holds no pairs to make batches of; check data.train.")
         self.corpus = corpus
         self.config = config
         self.batch_tokens = batch_tokens
@@ -119,34 +124,21 @@ class TrainingBatches:
         self._src_extra = config.src_bos + config.src_eos
 
     def iterate(self, position: Position = _START) -> Iterator[tuple[Batch, Position]]:
-        """Batches from ``position`` on for ever, each with the position after it.
-
-        Raises :class:`DataError` where a whole epoch has none for this rank.
-        """
-        epoch, window, skip = position
-        while True:
-            found = False
-            for item in self._of_epoch(epoch, window, skip):
-                found = True
-                yield item
-            if not found and not (window or skip):
-                raise DataError(
-                    f"{len(self.corpus):,} training pairs fill too few batches for {self.world_size} processes; "
-                    "give more text, or a smaller train.batch_tokens."
-                )
-            epoch, window, skip = epoch + 1, 0, 0
+        """Batches from ``position`` on for ever, each with the position after it."""
+        yield from self._of_epoch(*position)
+        for epoch in count(position.epoch + 1):
+            yield from self._of_epoch(epoch)
 
     def epoch_batches(self, epoch: int) -> Iterator[Batch]:
         """The batches of one epoch."""
-        for batch, _ in self._of_epoch(epoch, 0, 0):
+        for batch, _ in self._of_epoch(epoch):
             yield batch
 
-    def _of_epoch(self, epoch: int, window: int, skip: int) -> Iterator[tuple[Batch, Position]]:
+    def _of_epoch(self, epoch: int, window: int = 0, skip: int = 0) -> Iterator[tuple[Batch, Position]]:
         """The batches of an epoch from a window on, without the window's first ``skip``."""
-        order = self._permutation(epoch)
+        windows = np.array_split(self._permutation(epoch), self.n_windows)
         for number in range(window, self.n_windows):
-            plan = self._plan(order[number * _WINDOW : (number + 1) * _WINDOW], epoch, number)
-            own = plan[self.rank :: self.world_size]
+            own = self._plan(windows[number], epoch, number)[self.rank :: self.world_size]
             for index in range(skip, len(own)):
                 after = Position(epoch, number, index + 1)
                 if index + 1 == len(own):
@@ -165,14 +157,22 @@ class TrainingBatches:
         return order
 
     def _plan(self, window: NDArray[np.uint32], epoch: int, number: int) -> list[Indices]:
-        """The batches of a window: sorted by length, cut, and shuffled."""
+        """The batches of a window: sorted by length, cut, and shuffled; their number is a multiple of the ranks."""
         indices = window.astype(np.int64)
         src, tgt = self.corpus.lengths(indices)
         src, tgt = src + self._src_extra, tgt + 1
         order = _by_length(src, tgt)
         batches = [indices[order[begin:end]] for begin, end in _cut(src[order], tgt[order], self.batch_tokens)]
+        _add(batches, -len(batches) % self.world_size)
         shuffled = np.random.default_rng((abs(self.seed), epoch, number + 1)).permutation(len(batches))
         return [batches[index] for index in shuffled]
+
+
+def _add(batches: list[Indices], number: int) -> None:
+    """Make ``number`` more batches: each time the one of the most pairs is halved, or repeated where it is one pair."""
+    for _ in range(number):
+        whole = batches.pop(max(range(len(batches)), key=lambda index: len(batches[index])))
+        batches += np.array_split(whole, 2) if len(whole) > 1 else [whole, whole]
 
 
 def _by_length(src: Indices, tgt: Indices) -> Indices:

@@ -70,7 +70,7 @@ class TokenCorpus:
                 raise BundleError(f"{folder} has corpus format {meta['format']}, not {_FORMAT}; delete it to rebuild.")
             src, tgt = (_Side.open(folder, name, meta["pairs"], meta[name]) for name in ("src", "tgt"))
             return cls(src, tgt, DropCounts(**meta["counts"]))
-        except (OSError, ValueError, KeyError, TypeError):
+        except (OSError, ValueError, LookupError, TypeError):
             raise BundleError(f"{folder} is not a complete tokenised corpus; delete it to rebuild.") from None
 
 
@@ -90,6 +90,8 @@ class _Side:
     @classmethod
     def open(cls, folder: Path, name: str, pairs: int, meta: dict[str, Any]) -> _Side:
         offsets = _map(folder / f"{name}.offsets.bin", "<i8", pairs + 1)
+        if (offsets[0], offsets[-1]) != (0, meta["tokens"]):
+            raise ValueError(name)
         return cls(_map(folder / f"{name}.bin", meta["dtype"], meta["tokens"]), offsets)
 
 
@@ -134,11 +136,16 @@ def write_corpus(
         tgt = _Writer(part, "tgt", tokenizers.tgt.vocab_size, stack)
         for chunk in _chunks(pairs):
             rows = zip(
+                chunk,
                 tokenizers.src.encode_batch([left for left, _ in chunk]),
                 tokenizers.tgt.encode_batch([right for _, right in chunk]),
                 strict=True,
             )
-            kept = [(left, right) for left, right in rows if not clean or cleaner.keeps(len(left), len(right))]
+            kept = [
+                (left, right)
+                for texts, left, right in rows
+                if not clean or cleaner.keeps(_length(texts[0], left), _length(texts[1], right))
+            ]
             if not clean:
                 cleaner.counts.kept += len(kept)
             src.add([left for left, _ in kept])
@@ -152,6 +159,11 @@ def write_corpus(
         }
         (part / "corpus.json").write_text(json.dumps(meta, indent=2) + "\n", encoding="utf-8")
     return TokenCorpus.open(folder)
+
+
+def _length(text: str, ids: list[int]) -> int:
+    """Tokens of a sentence; white space alone is none, though byte-level tokenizers have tokens for it."""
+    return len(ids) if text.strip() else 0
 
 
 def _chunks(pairs: Iterable[tuple[str, str]]) -> Iterator[list[tuple[str, str]]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import heapq
+import unicodedata
 from collections.abc import Callable, Iterator
 
 from dragoman.errors import DataError
@@ -11,43 +12,64 @@ from dragoman.errors import DataError
 Pair = tuple[str, str]
 
 
-def hold_out(
-    read: Callable[[], Iterator[Pair]], count: int, seed: int
-) -> tuple[Callable[[], Iterator[Pair]], list[Pair]]:
+class Remaining:
+    """Reads the training text without the pairs that share a side with a held-out one.
+
+    ``left_out`` is their number, the held-out pairs included, once the text has been read to its end.
+    """
+
+    def __init__(self, read: Callable[[], Iterator[Pair]], held: set[Pair]) -> None:
+        self._read = read
+        self._sources = {src for src, _ in held}
+        self._targets = {tgt for _, tgt in held}
+        self.left_out = 0
+
+    def __call__(self) -> Iterator[Pair]:
+        """The pairs that stay, from the start of the text."""
+        left_out = 0
+        for pair in self._read():
+            src, tgt = _key(pair)
+            if src in self._sources or tgt in self._targets:
+                left_out += 1
+            else:
+                yield pair
+        self.left_out = left_out
+
+
+def hold_out(read: Callable[[], Iterator[Pair]], count: int, seed: int) -> tuple[Remaining, list[Pair]]:
     """A reader of what stays in training, and ``count`` held-out pairs in the order of the text.
 
-    A pair's rank is a hash of the seed and the pair, so the choice depends on neither order nor duplicates, and
-    memory holds the chosen pairs alone. Pairs that share a side with a held-out one leave the training text.
-    Raises :class:`DataError` where there are fewer than ``count`` + 1 different pairs.
+    Two sentences are the same where they differ in white space, case or Unicode composition only. A pair's rank
+    is a hash of the seed and the pair, so the choice depends on neither order nor duplicates, and memory holds the
+    chosen pairs alone. Raises :class:`DataError` where there are fewer than ``count`` + 1 different pairs.
     """
-    chosen: dict[Pair, int] = {}
+    chosen: dict[Pair, Pair] = {}
     worst: list[tuple[int, Pair]] = []
     others = False
-    for src, tgt in read():
-        pair = (src.strip(), tgt.strip())
-        if pair in chosen or not all(pair):
+    for pair in read():
+        key = _key(pair)
+        if key in chosen or not all(key):
             continue
-        rank = _rank(seed, pair)
+        rank = _rank(seed, key)
         if len(chosen) == count:
             others = True
             if -worst[0][0] <= rank:
                 continue
             del chosen[heapq.heappop(worst)[1]]
-        chosen[pair] = rank
-        heapq.heappush(worst, (-rank, pair))
+        chosen[key] = pair
+        heapq.heappush(worst, (-rank, key))
     if len(chosen) < count or not others:
         raise DataError(
             f"data.valid.split asks for {count:,} pairs, and the training text has only "
             f"{len(chosen):,} different ones; hold out fewer."
         )
-    sources, targets = {src for src, _ in chosen}, {tgt for _, tgt in chosen}
+    return Remaining(read, set(chosen)), list(chosen.values())
 
-    def rest() -> Iterator[Pair]:
-        for src, tgt in read():
-            if src.strip() not in sources and tgt.strip() not in targets:
-                yield src, tgt
 
-    return rest, list(chosen)
+def _key(pair: Pair) -> Pair:
+    """What makes two pairs the same."""
+    src, tgt = (" ".join(unicodedata.normalize("NFC", text.casefold()).split()) for text in pair)
+    return src, tgt
 
 
 def _rank(seed: int, pair: Pair) -> int:

@@ -12,8 +12,8 @@ _SURE = frozenset("。！？｡।॥")
 # Between these stand the letters that need no space after "!" and "?".
 _FIRST_KANA, _LAST_HAN = "\u3040", "\u9fff"
 # Every mark, the closing quotes and brackets that belong to it, and the space behind. It matches wherever a mark
-# stands and takes the whole run of them, so that the time to find all is linear in the text. German closes with the signs that
-# open in English (“ ‘ «): they close where a space follows.
+# stands and takes the whole run of them, so that the time to find all is linear in the text. German closes with the
+# signs that open in English (“ ‘ «): they close where a space follows.
 _MARKS = re.compile(r"([.!?…‽؟۔。！？｡।॥]+)((?:[»”’\"')\]」』）】]|[«“‘](?=\s|$))*)(\s*)")
 _ABBREVIATED = """
 dr mr mrs ms prof st vs etc bzw ca ggf inkl usw evtl str nr tel abs art bd hr fr z b d h u a o ä e g i p s v chr

@@ -18,13 +18,19 @@ import tokenizers
 from tokenizers import decoders, models, normalizers, pre_tokenizers, trainers
 
 from dragoman.config import TokenizerConfig
-from dragoman.errors import BundleError, ConfigError
+from dragoman.errors import BundleError, ConfigError, DataError
 from dragoman.files import write_text
 
 SPECIAL_TOKENS = ("<unk>", "<pad>", "<s>", "</s>")
 UNK_ID, PAD_ID, BOS_ID, EOS_ID = range(4)
 # The trainer of unigram runs past its size where it may add nothing to the bytes.
-_SMALLEST = {"bpe": 256 + len(SPECIAL_TOKENS), "unigram": 256 + len(SPECIAL_TOKENS) + 1, "wordlevel": 1}
+_SMALLEST = {
+    "bpe": 256 + len(SPECIAL_TOKENS),
+    "unigram": 256 + len(SPECIAL_TOKENS) + 1,
+    "wordlevel": 1 + len(SPECIAL_TOKENS),
+}
+# What a tokenizer that loses nothing gives back: signs of its own, several scripts, white space of several kinds.
+_PROBE = "  </s>▁Ġ\t\n\x00 aé猫😀 "
 
 
 class Tokenizer:
@@ -84,18 +90,32 @@ class Tokenizer:
 
     @classmethod
     def train(cls, config: TokenizerConfig, texts: Iterable[str]) -> Tokenizer:
-        """Learn a vocabulary from training text. Raises :class:`ConfigError` for settings that cannot work."""
+        """Learn a vocabulary from training text.
+
+        Raises :class:`ConfigError` for settings that cannot work, :class:`DataError` where there is no text.
+        """
         if config.kind not in _MAKERS:
             raise ConfigError(f"tokenizer.kind {config.kind} is not available yet; use {', '.join(_MAKERS)}.")
         if config.bpe_dropout > 0:
             raise ConfigError("tokenizer.bpe_dropout is not available yet; leave it at 0.")
         if config.vocab_size < _SMALLEST[config.kind]:
             raise ConfigError(
-                f"tokenizer.vocab_size {config.vocab_size} is too small: {config.kind} holds all 256 bytes and the "
-                f"special tokens, so give at least {_SMALLEST[config.kind]}."
+                f"tokenizer.vocab_size {config.vocab_size} is too small: {config.kind} holds "
+                f"{'a word' if config.kind == 'wordlevel' else 'all 256 bytes'} and the special tokens, "
+                f"so give at least {_SMALLEST[config.kind]}."
             )
+        some = False
+
+        def watched() -> Iterator[str]:
+            nonlocal some
+            for text in texts:
+                some = some or bool(text.strip())
+                yield text
+
         inner, trainer = _MAKERS[config.kind](config)
-        inner.train_from_iterator(texts, trainer)
+        inner.train_from_iterator(watched(), trainer)
+        if not some:
+            raise DataError("the training text holds no words to learn a vocabulary from; check data.train.")
         return cls(_without_added_tokens(inner))
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -122,7 +142,26 @@ class Tokenizer:
                 f"{path}: the special tokens {' '.join(SPECIAL_TOKENS)} have the ids {found}, not 0 to 3; "
                 "use a tokenizer that dragoman trained."
             )
-        return cls(inner)
+        tokenizer = cls(inner)
+        flaw = tokenizer._flaw()
+        if flaw:
+            raise BundleError(f"{path}: {flaw}; use a tokenizer that dragoman trained.")
+        return tokenizer
+
+    def _flaw(self) -> str | None:
+        """What would lose text or break a model, in a file that is otherwise a tokenizer."""
+        vocabulary: dict[str, int] = self._inner.get_vocab(with_added_tokens=False)
+        if sorted(vocabulary.values()) != list(range(len(vocabulary))):
+            return "the ids of its vocabulary have gaps"
+        if self._inner.get_added_tokens_decoder():
+            return "it has added tokens, which text could spell"
+        if self.kind not in _MAKERS:
+            return f"its kind {self.kind} is not one of {', '.join(_MAKERS)}"
+        if self._byte_level and not vocabulary.keys() >= set(pre_tokenizers.ByteLevel.alphabet()):
+            return "its vocabulary lacks some of the 256 bytes"
+        if self._byte_level and self.decode(self.encode(_PROBE)) != self.normalize(_PROBE):
+            return "it does not give back the text that it encodes"
+        return None
 
 
 def _normalizer(config: TokenizerConfig, first: str = "") -> Any:
