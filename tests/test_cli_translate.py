@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
+import torch
 
 from bundles import LINES, make_bundle
 from conftest import RunCli
@@ -131,14 +132,26 @@ def test_split_sentences(run_cli: RunCli, model: Path, translator: Translator, w
     assert result.stdout.count("\n") == 3
 
 
-def test_sampling_can_be_repeated(run_cli: RunCli, model: Path, text: Path, write_lines: WriteLines) -> None:
-    """A line draws by its number, so what comes before it matters only by being counted."""
-    args = ["--sample", "--seed", "3", "--top-k", "20", "--max-length", "8", "-q"]
-    first = run_cli("translate", model, text, *args)
-    other = write_lines("other", ["x"] * 4 + LINES[4:])
-    second = run_cli("translate", model, other, *args, "--batch-tokens", "1")
-    assert first.rc == second.rc == 0
-    assert second.stdout.split("\n")[4:] == first.stdout.split("\n")[4:]
+def test_sampling_draws_by_line(run_cli: RunCli, model: Path, translator: Translator, write_lines: WriteLines) -> None:
+    """A line draws by its number in the whole input, however many are read at once."""
+    path = write_lines("text", [""] * 2100 + LINES)
+    options = ["--sample", "--seed", "3", "--top-k", "20", "--max-length", "8", "--batch-tokens", "40", "-q"]
+    result = run_cli("translate", model, path, *options)
+    numbers = range(2100, 2100 + len(LINES))
+    found = translator.translate(LINES, sample=True, seed=3, top_k=20, max_length=8, line_numbers=numbers)
+    assert result.stdout == "\n" * 2100 + "".join(one.text.replace("\n", " ") + "\n" for one in found)
+
+
+def test_a_line_feed_in_a_translation(run_cli: RunCli, write_lines: WriteLines, tmp_path: Path) -> None:
+    """A model that says little else still gives a line for a line."""
+    bundle = make_bundle()
+    feed = bundle.tokenizers.tgt.encode("\n")[-1]
+    with torch.no_grad():
+        bundle.model.output.bias[feed] = 100.0
+    save_bundle(bundle, tmp_path / "model")
+    path = write_lines("text", ["key", "harbour"])
+    result = run_cli("translate", tmp_path / "model", path, *LIMIT, "-q")
+    assert result.stdout == " " * 8 + "\n" + " " * 8 + "\n"
 
 
 def test_nothing_in_nothing_out(run_cli: RunCli, model: Path, tmp_path: Path) -> None:

@@ -236,6 +236,8 @@ def test_tsv_has_no_quoting(tmp_path: Path) -> None:
 def test_csv_quoting(tmp_path: Path) -> None:
     (tmp_path / "x.csv").write_bytes(b'\xef\xbb\xbf"a, b","say ""so"""\r\n\r\n"two\n\nlines",x\r\n')
     assert pairs_of(TableCorpus(path="x.csv"), tmp_path) == [("a, b", 'say "so"'), ("two\n\nlines", "x")]
+    (tmp_path / "x.csv").write_bytes(b"a\rb,\rc\r\r\nd,e\r\n")
+    assert pairs_of(TableCorpus(path="x.csv"), tmp_path) == [("a\rb", "\rc\r"), ("d", "e")]
 
 
 @given(st.lists(st.tuples(LINE, LINE), min_size=1))

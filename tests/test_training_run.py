@@ -159,7 +159,7 @@ def test_a_finished_run_has_its_files(corpus: Path, tmp_path: Path) -> None:
     assert valid["perplexity"] == pytest.approx(torch.tensor(valid["loss"]).exp().item(), rel=1e-4)
     assert list((run / "tensorboard").iterdir())
     card = (run / "best" / "README.md").read_text()
-    assert "BLEU|nrefs:1" in card
+    assert r"BLEU\|nrefs:1" in card
     assert "src → tgt" in card
     assert load_bundle(run / "last").model.config.dropout == 0.1
 

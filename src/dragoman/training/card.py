@@ -41,7 +41,9 @@ def _scores(title: str, scores: list[Score]) -> list[str]:
     lines = [f"| {title} | score | 95 % interval | signature |", "| --- | ---: | --- | --- |"]
     for score in scores:
         interval = "" if score.low is None or score.high is None else f"{score.low:.2f} to {score.high:.2f}"
-        lines.append(f"| {score.name} | {score.value:.2f} | {interval} | `{score.signature}` |")
+        # A bare bar would end the cell, in code too.
+        signature = score.signature.replace("|", r"\|")
+        lines.append(f"| {score.name} | {score.value:.2f} | {interval} | `{signature}` |")
     return ["\n".join(lines)]
 
 

@@ -189,7 +189,10 @@ def load_checkpoint(path: Path) -> CheckpointState:
     if not isinstance(trainer, dict) or trainer.pop("format_version", None) != FORMAT_VERSION:
         raise BundleError(f"{path} is not of checkpoint format {FORMAT_VERSION}; use the dragoman that wrote it.")
     checksums = trainer.pop("checksums", None)
-    if not isinstance(checksums, dict) or checksums.get("trainer") != _values_checksum(trainer):
+    names = {f"{name}.safetensors" for name in _PARTS}
+    there = {name for name in names if (path / name).exists()}
+    whole = isinstance(checksums, dict) and there <= set(checksums) - {"trainer"} <= names
+    if not whole or checksums.get("trainer") != _values_checksum(trainer):
         raise BundleError(f"{path / 'trainer.json'} is missing or damaged; {advice}.")
     parts: dict[str, Tensors] = {name: {} for name in _PARTS}
     for name in _PARTS:
