@@ -235,17 +235,27 @@ def test_lower_precision(dtype: torch.dtype, hidden_dtype: str) -> None:
         close(tensor.grad * 40 / gradient.abs().max(), gradient / gradient.abs().max(), HALVES[dtype])
 
 
+@pytest.mark.parametrize("dtype", HALVES, ids=str)
+def test_autocast_is_the_type_of_the_products(dtype: torch.dtype) -> None:
+    inputs, targets = half_inputs()
+    with torch.autocast("cpu", dtype):
+        ours = projected_loss(*inputs, targets, 0.1)
+    half = projected_loss(inputs[0].to(dtype), *inputs[1:], targets, 0.1)
+    assert [value.item() for value in ours] == [value.item() for value in half]
+    assert ours[0].item() != projected_loss(*inputs, targets, 0.1)[0].item()
+
+
 def test_sums_do_not_lose_what_half_precision_would() -> None:
-    """4,096 rows of bias gradient 1 each: added up in float16 they would stop at 2,048."""
-    rows = 4096
+    """2,500 chunks that each add 1 to a gradient: in float16 the sum would stop at 2,048."""
+    rows = 2500
     hidden = torch.ones(rows, 1, dtype=torch.float16)
     weight = torch.tensor([[8.0], [-8.0]], requires_grad=True)
     bias = torch.zeros(2, requires_grad=True)
-    loss, _ = projected_loss(hidden, weight, bias, torch.ones(rows, dtype=torch.int64), 0.0, 64)
+    loss, _ = projected_loss(hidden, weight, bias, torch.ones(rows, dtype=torch.int64), 0.0, 1)
     loss.backward()
     assert loss.item() == pytest.approx(rows * 16.0)
-    close(bias.grad, torch.tensor([4096.0, -4096.0]), 0.01)
-    close(weight.grad, torch.tensor([[4096.0], [-4096.0]]), 0.01)
+    close(bias.grad, torch.tensor([2500.0, -2500.0]), 0.01)
+    close(weight.grad, torch.tensor([[2500.0], [-2500.0]]), 0.01)
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")  # the compiler's own

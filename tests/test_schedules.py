@@ -82,6 +82,15 @@ def test_the_gate_of_plateau_may_be_a_share_of_the_horizon() -> None:
     assert schedule.rate(6, 0.6) == 0.5
 
 
+def test_the_gate_stays_open_after_a_resume() -> None:
+    first, second = (make("plateau", plateau_patience=0, warmup_steps=3) for _ in range(2))
+    first.rate(4, 0.0)
+    first.observe(1.0)
+    second.load_state_dict(first.state_dict())
+    second.observe(2.0)
+    assert second.rate(5, 0.0) == 0.5
+
+
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind not in ("noam", "plateau")])
 def test_the_rise_is_a_line_to_the_peak(kind: str) -> None:
     values = rates(kind, warmup_steps=20)

@@ -169,6 +169,12 @@ def test_a_vocabulary_that_is_too_small(kind: str, size: int) -> None:
         Tokenizer.train(TokenizerConfig(kind=kind, vocab_size=size), TEXTS)
 
 
+def test_a_word_vocabulary_that_is_too_small() -> None:
+    with pytest.raises(ConfigError, match=r"vocab_size 4 is too small: wordlevel holds a word .* at least 5\."):
+        Tokenizer.train(TokenizerConfig(kind="wordlevel", vocab_size=4), TEXTS)
+    assert Tokenizer.train(TokenizerConfig(kind="wordlevel", vocab_size=5), TEXTS).vocab_size == 5
+
+
 @pytest.mark.parametrize(("kind", "size"), [("bpe", 260), ("unigram", 261)])
 def test_the_smallest_vocabulary(kind: str, size: int) -> None:
     with pytest.raises(ConfigError, match=f"give at least {size}"):

@@ -127,8 +127,8 @@ def card_scores(card: str) -> list[dict[str, str]]:
     rows: list[dict[str, str]] = []
     header: list[str] = []
     for line in card.splitlines():
-        # A signature has bars of its own, between backticks.
-        shielded = re.sub("`[^`]*`", lambda match: match.group().replace("|", "\0"), line.strip())
+        # A signature has bars of its own, escaped or not, between backticks.
+        shielded = re.sub("`[^`]*`", lambda match: re.sub(r"\\?\|", "\0", match.group()), line.strip())
         cells = [cell.replace("\0", "|").strip(" `") for cell in shielded.strip("|").split("|")]
         if not shielded.startswith("|"):
             header = []
