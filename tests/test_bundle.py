@@ -66,9 +66,8 @@ def assert_equal(found: Bundle, expected: Bundle) -> None:
 )
 def test_saved_is_loaded(changes: dict[str, Any], tmp_path: Path) -> None:
     bundle = make_bundle(**changes)
-    for name, buffer in bundle.model.named_buffers():
-        buffer.normal_()
-        assert name.endswith("positions.weight")
+    for tensor in bundle.model.state_dict().values():
+        tensor.normal_()
     bundle.decode = DecodeConfig(beam_size=7, n_best=2, length_norm="power", length_penalty=0.6)
     bundle.card = "# Größe 🙂\r\n\n| a | b |\n"
     save_bundle(bundle, tmp_path / "deep" / "model")

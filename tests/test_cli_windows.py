@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import os
 import re
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -51,20 +53,20 @@ def test_windows_change_nothing(
     assert outputs[1:] == outputs[:1] * 2
 
 
-def test_each_window_is_written_before_the_next_is_read(
-    model: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_each_window_is_written_before_the_next_is_read(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    arrived = io.BytesIO()
     written: list[int] = []
 
     def lines(path: str) -> Any:
         for _ in range(10):
-            written.append(capsys.readouterr().out.count("\n"))
+            written.append(arrived.getvalue().count(b"\n"))
             yield "key"
 
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(arrived, encoding="utf-8"))
     monkeypatch.setattr(common, "read_text", lines)
     command.translate(model, max_length=2)
-    assert written == [0, 0, 0, 0, 4, 0, 0, 0, 4, 0]
-    assert capsys.readouterr().out.count("\n") == 2
+    assert written == [0, 0, 0, 0, 4, 4, 4, 4, 8, 8]
+    assert arrived.getvalue().count(b"\n") == 10
 
 
 @pytest.mark.parametrize("split", [False, True])

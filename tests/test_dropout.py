@@ -152,6 +152,8 @@ def test_each_dropout_acts_in_training_alone(part: str, norm_first: bool) -> Non
     assert not torch.equal(first, still)
     torch.manual_seed(3)
     assert torch.equal(model(src, tgt), first)
+    for run in (model.encode, lambda ids: model.decode(ids, None)):  # on either side alone
+        assert not torch.equal(run(src), run(src))
     assert torch.equal(model.eval()(src, tgt), still)
 
 
@@ -171,6 +173,19 @@ def test_each_dropout_stands_in_its_own_places(part: str) -> None:
     assert [len(places[kind]) for kind in PARTS] == [10, 6, 4, 1]
     assert set(rates) == set.union(*places.values())
     assert rates == {name: 0.25 if name in places[part] else 0.0 for name in rates}
+
+
+def test_embedding_dropout_zeroes_features_of_both_sides() -> None:
+    model = make(dropout=0.0, embedding_dropout=0.5).train()
+    src, tgt, _, _ = batch()
+    torch.manual_seed(0)
+    for embed, ids in ((model.embed_src, src), (model.embed_tgt, tgt)):
+        dropped = embed(ids)
+        model.eval()
+        whole = embed(ids)
+        model.train()
+        assert torch.equal(dropped, torch.where(dropped == 0, 0.0, whole * 2))
+        assert 0.25 < float((dropped == 0).double().mean()) < 0.75
 
 
 def test_the_other_dropouts_default_to_the_residual_one() -> None:

@@ -12,6 +12,7 @@ from torch import Tensor
 from dragoman.model.feedforward import ACTIVATIONS, GATES, FeedForward, GatedFeedForward, make_feed_forward
 from dragoman.model.hooks import feed_forward_inputs
 from model_variants import batch, close, make
+from tolerances import FLOAT32
 
 KINDS = [*ACTIVATIONS, *GATES]
 
@@ -85,7 +86,7 @@ def test_dropout_acts_on_the_inner_features(kind: str) -> None:
     part(x)
     dropped, whole = seen
     kept = dropped != 0
-    torch.testing.assert_close(dropped[kept], whole[kept] / 0.7, rtol=1e-4, atol=0.0)
+    torch.testing.assert_close(dropped[kept], whole[kept] / 0.7, rtol=FLOAT32, atol=0.0)
     share = float(kept[whole != 0].double().mean())
     # Six standard deviations of 20,000 coins (a ReLU leaves half of the features).
     assert abs(share - 0.7) < 6 * math.sqrt(0.21 / 20_000)

@@ -92,6 +92,8 @@ def test_attention_core(fill: str, mask: str) -> None:
     close(weights[live], CORE[f"f64/fill_{fill}/{mask}/probabilities"][live])
     close(context[live[:, 0]], CORE[f"f64/fill_{fill}/{mask}/context"][live[:, 0]])
     assert float(weights[~live].abs().sum()) == float(context[~live[:, 0]].abs().sum()) == 0.0
+    single = scaled_dot_product(query.float(), key.float(), value.float(), guarded).transpose(1, 2).flatten(2)
+    close(single[live[:, 0]], CORE[f"f32/fill_{fill}/{mask}/context"][live[:, 0]], FLOAT32)
 
 
 def test_attention_without_a_mask() -> None:

@@ -10,7 +10,7 @@ from dragoman.model.attention import MultiHeadAttention
 from dragoman.model.dropout import Dropout
 from dragoman.model.transformer import Transformer
 from model_variants import VARIANTS, V, batch, close, make
-from tolerances import FLOAT64
+from tolerances import FLOAT64, SLOPE
 
 
 @pytest.fixture(params=VARIANTS)
@@ -132,8 +132,7 @@ def test_gradients_are_slopes(variant: Transformer) -> None:
             for parameter, direction in zip(variant.parameters(), directions, strict=True):
                 parameter += sign * step * direction
             losses.append(float(loss_of(variant, *inputs)))
-    # The difference errs by the third derivative times the step squared, which ReLU's corners may raise.
-    assert (losses[0] - losses[1]) / (2 * step) == pytest.approx(slope, rel=1e-4, abs=1e-4)
+    assert (losses[0] - losses[1]) / (2 * step) == pytest.approx(slope, rel=SLOPE, abs=SLOPE)
 
 
 def test_no_gradient_flows_back_from_the_future() -> None:

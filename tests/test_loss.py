@@ -113,8 +113,8 @@ def test_gradcheck(smoothing: float) -> None:
 
 
 def test_float32_at_a_realistic_size_with_the_chunks_of_its_own_choice() -> None:
-    inputs = [draw(1100, 16, dtype=torch.float32), draw(3000, 16, dtype=torch.float32, seed=1)]
-    targets = targets_of(1100, 3000)
+    inputs = [draw(1100, 16, dtype=torch.float32), draw(9000, 16, dtype=torch.float32, seed=1)]
+    targets = targets_of(1100, 9000)
     ours, nll = projected_loss(*inputs, None, targets, 0.1)
     exact = [tensor.detach().double().requires_grad_() for tensor in inputs]
     theirs, their_nll = smoothed_cross_entropy(F.linear(*exact), targets, 0.1)

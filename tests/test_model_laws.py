@@ -16,6 +16,7 @@ from dragoman.config import ModelConfig
 from dragoman.errors import ConfigError, DataError
 from dragoman.model import masks
 from dragoman.model.layers import Residual
+from dragoman.model.positions import sinusoid_table
 from dragoman.model.transformer import Transformer
 from model_variants import VARIANTS, V, batch, close, make
 
@@ -296,6 +297,16 @@ def test_a_layer_composed_by_hand(norm_first: bool) -> None:
     for residual, part in parts:
         x = x + part(residual.norm(x)) if norm_first else residual.norm(x + part(x))
     close(layer(y, memory, key_mask), x)
+
+
+@pytest.mark.parametrize("scale", [True, False])
+def test_embeddings_are_scaled_on_both_sides_before_positions_are_added(scale: bool) -> None:
+    model = make(scale_embeddings=scale, d_model=15)
+    src, tgt, _, _ = batch()
+    factor, table = 15**0.5 if scale else 1.0, sinusoid_table(16, 15)
+    close(model.embed_src(src), model.src_embedding(src) * factor + table[:6])
+    close(model.embed_tgt(tgt), model.tgt_embedding(tgt) * factor + table[:5])
+    close(model.embed_tgt(tgt, 7), model.tgt_embedding(tgt) * factor + table[7:12])
 
 
 def test_ties_are_one_parameter() -> None:

@@ -23,6 +23,7 @@ from dragoman.model.positions import (
     sinusoid_table,
 )
 from model_variants import close
+from tolerances import FLOAT32, FLOAT64
 
 
 def added(positions: nn.Module, length: int, width: int, dtype: torch.dtype = torch.float64, start: int = 0) -> Tensor:
@@ -39,7 +40,7 @@ def test_sinusoids_are_the_papers(position: int, width: int) -> None:
     for column in range(width):
         angle = position / 10000 ** ((column - column % 2) / width)
         wanted = math.cos(angle) if column % 2 else math.sin(angle)
-        assert float(interleaved[column]) == pytest.approx(wanted, abs=1e-9)
+        assert float(interleaved[column]) == pytest.approx(wanted, abs=FLOAT64)
     assert torch.equal(halves, torch.cat([interleaved[0::2], interleaved[1::2]]))
 
 
@@ -74,8 +75,8 @@ def test_the_table_is_exact_and_rounded_once(kind: str, dtype: torch.dtype) -> N
 def test_positions_far_out_are_as_exact_as_the_first() -> None:
     row = added(Sinusoidal(4), 1, 4, start=100_000)[0]
     wanted = [math.sin(100_000), math.cos(100_000), math.sin(1000), math.cos(1000)]
-    assert row.tolist() == pytest.approx(wanted, abs=1e-9)
-    close(added(Sinusoidal(4), 1, 4, torch.float32, 100_000)[0].double(), row, 1e-7)
+    assert row.tolist() == pytest.approx(wanted, abs=FLOAT64)
+    close(added(Sinusoidal(4), 1, 4, torch.float32, 100_000)[0].double(), row, FLOAT32)
 
 
 @pytest.mark.parametrize("kind", ["sinusoidal", "rotary"])

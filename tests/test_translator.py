@@ -290,9 +290,11 @@ def test_positions_that_end(bounded: Translator, warnings: pytest.LogCaptureFixt
     ids = bounded.bundle.tokenizers.src.encode(text)
     found = bounded.translate(["key", text], line_numbers=[4, 5], max_length=50, min_length=50, attention=True)
     # 12 positions: <s>, 10 tokens, </s> of the source; 12 target tokens, the last of which needs no position.
-    assert [record.getMessage() for record in warnings.records] == [
-        f"line 6 has {len(ids)} tokens and the model reads at most 10: the rest is left out; split it into sentences."
-    ]
+    assert {record.getMessage() for record in warnings.records} == {
+        f"line 6 has {len(ids)} tokens and the model reads at most 10: the rest is left out; split it into sentences.",
+        "line 6: the translation stops unfinished at 12 tokens; split it into sentences.",
+        "line 5: the translation stops unfinished at 12 tokens; split it into sentences.",
+    }
     assert found[1].src_tokens == bounded.bundle.tokenizers.src.tokens([2, *ids[:10], 3])
     assert [len(one.ids) for one in found] == [12, 12]
     assert found[1].attention is not None
@@ -307,9 +309,16 @@ def test_positions_that_end(bounded: Translator, warnings: pytest.LogCaptureFixt
 
 
 def test_positions_without_end(translator: Translator, warnings: pytest.LogCaptureFixture) -> None:
-    found = translator.translate("key " * 100, max_length=3)
-    assert len(found.src_tokens) > 64
+    """The source is read whole; the translation goes past the model's max_length (64) only where it is asked to."""
+    text = "key " * 100
+    assert len(translator.translate(text, max_length=3).src_tokens) > 64
+    assert len(translator.translate(text, max_length=70, min_length=70, beam_size=1).ids) == 70
     assert not warnings.records
+    found = translator.translate(["key", text], min_length=80, beam_size=1)
+    assert [len(one.ids) for one in found] == [10, 64]
+    assert [record.getMessage() for record in warnings.records] == [
+        "line 2: the translation stops unfinished at 64 tokens; split it into sentences or set max_length."
+    ]
 
 
 def test_documents(translator: Translator) -> None:

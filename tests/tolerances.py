@@ -24,3 +24,10 @@ LOGPROB = 1e-3
 
 # A score in percent against a number printed or stored in full: float64 arithmetic in another order.
 SCORE = 1e-9
+
+# A slope against a central difference, relative: the third derivative times the square of a step of 1e-5, rounding of
+# the loss over that step, and a corner of a ReLU that lies inside it.
+SLOPE = 1e-4
+
+# Norms against plain sums in float64 where the spread may be a millionth of the mean: ten of sixteen digits are left.
+CANCELLED = 1e-6

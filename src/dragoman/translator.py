@@ -72,8 +72,8 @@ class Translator:
         self.device = next(self.model.parameters()).device
         config = self.model.config
         self._forbidden = sorted({bundle.tokenizers.tgt.unk_id, config.tgt_pad_id, config.bos_id} - {config.eos_id})
-        # The most tokens, special ones included, that the model has positions for.
-        self._most = config.max_length if config.positions in ("learned", "table") else None
+        # Whether the model's positions end at its max_length.
+        self._bounded = config.positions in ("learned", "table")
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], device: str = "auto", precision: str = "fp32") -> Translator:
@@ -137,8 +137,9 @@ class Translator:
         :class:`DecodeConfig` (``beam_size=5``, ``n_best=3``, …) in place of the model's defaults.
 
         A text of nothing but white space gives an empty translation, without a search. Where the model's positions
-        end (learned ones do), a longer text is cut there, with a warning. Raises :class:`ConfigError` for an unknown
-        option, :class:`DataError` for a prefix that cannot be forced.
+        end (learned ones do), a longer text is cut there, with a warning. A translation stops at the model's
+        ``max_length``, with a warning too, unless the option ``max_length`` allows more. Raises :class:`ConfigError`
+        for an unknown option, :class:`DataError` for a prefix that cannot be forced.
         """
         config = self.decode_config(**options)
         if batch_tokens < 1:
@@ -155,6 +156,7 @@ class Translator:
             batch = [jobs[index] for index in group]
             for job, hypotheses in zip(batch, self._search(batch, config), strict=True):
                 results[job.place] = self._result(job.source, hypotheses, attention)
+                self._check_end(job, config, results[job.place])
             done += len(batch)
             if report is not None:
                 report(done)
@@ -172,9 +174,9 @@ class Translator:
     def _encode_source(self, text: str, line: int = 0) -> list[int]:
         """Source ids without special tokens, cut where the model's positions end, with a warning."""
         ids = self.bundle.tokenizers.src.encode(_checked(text, line))
-        if self._most is None or len(self._with_special(ids)) <= self._most:
+        most = self.model.config.max_length - len(self._with_special([]))
+        if not self._bounded or len(ids) <= most:
             return ids
-        most = self._most - len(self._with_special([]))
         logger.warning(
             "line %d has %d tokens and the model reads at most %d: the rest is left out; split it into sentences.",
             line + 1,
@@ -194,14 +196,21 @@ class Translator:
     def _limit(self, job: _Job, config: DecodeConfig) -> int:
         """The most target tokens of a translation. Raises :class:`DataError` where its prefix has more."""
         limit = config.limit(len(self._with_special(job.source)))
-        if self._most is not None:
-            limit = min(limit, self._most)
+        if self._bounded or config.max_length is None:
+            limit = min(limit, self.model.config.max_length)
         if len(job.prefix) > limit:
             raise DataError(
                 f"the prefix of line {job.line + 1} has {len(job.prefix)} tokens, and its translation may have "
                 f"{limit}; shorten the prefix or raise max_length."
             )
         return limit
+
+    def _check_end(self, job: _Job, config: DecodeConfig, found: Translation) -> None:
+        """Say so where it was the model's ``max_length``, and no setting of the search, that ended a translation."""
+        most = self.model.config.max_length
+        if not found.finished and len(found.ids) == most < config.limit(len(self._with_special(job.source))):
+            remedy = "split it into sentences" + (" or set max_length" if not self._bounded else "")
+            logger.warning("line %d: the translation stops unfinished at %d tokens; %s.", job.line + 1, most, remedy)
 
     @torch.no_grad()
     def _search(self, batch: list[_Job], config: DecodeConfig) -> list[list[Hypothesis]]:

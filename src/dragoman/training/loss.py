@@ -14,10 +14,10 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 # Elements of a chunk [R,V]. On a CPU the chunk should stay in the cache; on a GPU few, large products are best.
-_CPU_ELEMENTS = 1 << 21
+_CPU_ELEMENTS = 1 << 22
 _GPU_ELEMENTS = 1 << 26
 # With fewer rows than this, reading the weight and its gradient once a chunk costs more than the products.
-_LEAST_ROWS = 256
+_LEAST_ROWS = 512
 
 
 def smoothed_cross_entropy(logits: Tensor, targets: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:

@@ -56,8 +56,7 @@ class MetricsLog:
         self._first_step = step + 1
         if self.path.exists():
             lines = self.path.read_text(encoding="utf-8", errors="replace").split("\n")
-            # After the last line feed stands nothing, or a line that was cut.
-            write_text(self.path, "".join(f"{line}\n" for line in lines[:-1] if _stays(line, step)))
+            write_text(self.path, "".join(f"{line}\n" for line in lines if _stays(line, step)))
 
     def close(self) -> None:
         """Write out what TensorBoard still holds."""
