@@ -13,7 +13,8 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-# Elements of a chunk [R,V]. On a CPU the chunk should stay in the cache; on a GPU few, large products are best.
+# Elements of a chunk [R,V]. On a CPU it should fit the cache, yet threads wait for each other once a chunk; on a GPU
+# few, large products are best.
 _CPU_ELEMENTS = 1 << 22
 _GPU_ELEMENTS = 1 << 26
 # With fewer rows than this, reading the weight and its gradient once a chunk costs more than the products.
