@@ -161,3 +161,15 @@ def test_a_failed_last_rename_brings_the_old_folder_back(tmp_path: Path, monkeyp
         (part / "new").write_text("new")
     assert names(tmp_path / "best") == ["old"]
     assert names(tmp_path) == ["best"]
+
+
+def test_a_folder_s_files_are_as_open_as_the_folder(tmp_path: Path) -> None:
+    with atomic_folder(tmp_path / "model") as part:
+        (part / "inner").mkdir()
+        private = part / "inner" / "weights"
+        private.touch(mode=0o600)
+    plain = tmp_path / "plain"
+    plain.touch()
+    assert (tmp_path / "model/inner/weights").stat().st_mode == plain.stat().st_mode
+    (tmp_path / "folder").mkdir()
+    assert (tmp_path / "model/inner").stat().st_mode == (tmp_path / "folder").stat().st_mode

@@ -169,7 +169,7 @@ def test_options_are_those_of_the_model_unless_given(translator: Translator) -> 
         ({"terms": 1}, r'no option of a translation is called "terms"'),
         ({"beam_size": 0}, '"beam_size" is 0'),
         ({"beam_size": 2, "n_best": 3}, "n_best 3 needs a beam_size of at least 3"),
-        ({"batch_tokens": 0}, "batch_tokens is 0; give at least 1"),
+        ({"batch_tokens": 0}, "batch_tokens is 0; give a whole number of at least 1"),
     ],
 )
 def test_bad_options(translator: Translator, options: dict[str, Any], message: str) -> None:

@@ -81,7 +81,9 @@ def atomic_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
     old = part.with_suffix(".old")
     try:
         yield part
-        os.chmod(part, _permissions() | 0o111)
+        # What other libraries write (safetensors) may be private to the user: a model is as open as its folder.
+        for inner in (part, *part.rglob("*")):
+            os.chmod(inner, _permissions() | (0o111 if inner.is_dir() else 0))
         if path.exists():
             os.rename(path, old)
         os.rename(part, path)

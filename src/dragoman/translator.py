@@ -8,9 +8,10 @@ from __future__ import annotations
 import logging
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, overload
+from operator import index
+from typing import Any, cast, overload
 
 import torch
 from torch import Tensor
@@ -78,9 +79,9 @@ class Translator:
     @classmethod
     def load(cls, path: str | os.PathLike[str], device: str = "auto", precision: str = "fp32") -> Translator:
         """Read a model directory. ``precision``: fp32 or bf16. Raises :class:`BundleError`, :class:`ConfigError`."""
-        if precision not in _DTYPES:
+        if str(precision) not in _DTYPES:
             raise ConfigError(f'there is no precision "{precision}"; use {" or ".join(_DTYPES)}.')
-        return cls(load_bundle(path, resolve_device(device), _DTYPES[precision]))
+        return cls(load_bundle(path, resolve_device(str(device)), _DTYPES[precision]))
 
     def decode_config(self, **options: Any) -> DecodeConfig:
         """The model's default way to decode with some fields changed. Raises :class:`ConfigError`."""
@@ -142,9 +143,9 @@ class Translator:
         for an unknown option, :class:`DataError` for a prefix that cannot be forced.
         """
         config = self.decode_config(**options)
-        if batch_tokens < 1:
-            raise ConfigError(f"batch_tokens is {batch_tokens}; give at least 1.")
-        texts = [text] if isinstance(text, str) else list(text)
+        if not isinstance(batch_tokens, int) or batch_tokens < 1:
+            raise ConfigError(f"batch_tokens is {batch_tokens!r}; give a whole number of at least 1.")
+        texts = _texts(text)
         prefixes = [prefix] if isinstance(text, str) and isinstance(prefix, str) else prefix
         if isinstance(prefixes, str) or (prefixes is not None and len(prefixes) != len(texts)):
             raise DataError(f"{len(texts)} texts need as many prefixes; give a list of that length.")
@@ -152,8 +153,11 @@ class Translator:
         results = [Translation("") for _ in texts]
         jobs = self._jobs(texts, prefixes, lines)
         done = len(texts) - len(jobs)
+        dropped = sum(bool(start) for start in prefixes or ()) - sum(bool(job.prefix) for job in jobs)
+        if dropped:
+            logger.warning("blank texts stay empty though they have a target prefix: %d.", dropped)
         for group in ordered_batches([len(self._with_special(job.source)) for job in jobs], batch_tokens):
-            batch = [jobs[index] for index in group]
+            batch = [jobs[place] for place in group]
             for job, hypotheses in zip(batch, self._search(batch, config), strict=True):
                 results[job.place] = self._result(job.source, hypotheses, attention)
                 self._check_end(job, config, results[job.place])
@@ -283,7 +287,7 @@ class Translator:
         if isinstance(tgt, str):
             ids = [*self._encode_target(tgt), shape.eos_id]
         else:
-            ids = [int(index) for index in (tgt.ids if isinstance(tgt, Translation) else tgt)]
+            ids = _ids(tgt)
         if not ids:
             return Translation("")
         source = self._encode_source(src)
@@ -325,7 +329,7 @@ class Translator:
         Line breaks and the spaces around sentences stay. The parameters are those of :meth:`translate`; the
         sentences of a text share its line number.
         """
-        texts = [text] if isinstance(text, str) else list(text)
+        texts = _texts(text)
         numbers = range(len(texts)) if line_numbers is None else line_numbers
         parts = [split_sentences(one) for one in texts]
         bodies = [part.strip() for own in parts for part in own]
@@ -338,6 +342,26 @@ class Translator:
         found = iter(self.translate(bodies, line_numbers=lines, report=in_texts, **options))
         results = ["".join(_put_into(part, next(found).text) for part in own) for own in parts]
         return results[0] if isinstance(text, str) else results
+
+
+def _texts(text: object) -> list[str]:
+    """The texts of a string or a list of strings. Raises :class:`DataError` for anything else."""
+    texts = [text] if isinstance(text, str) else list(text) if isinstance(text, Iterable) else [text]
+    strings = [one for one in texts if isinstance(one, str)]
+    if isinstance(text, bytes) or len(strings) != len(texts):
+        odd = text if isinstance(text, bytes) else next(one for one in texts if not isinstance(one, str))
+        raise DataError(f"a text is a {type(odd).__name__}; give a string, or a list of strings.")
+    return strings
+
+
+def _ids(tgt: object) -> list[int]:
+    """The target ids of a translation or a list of whole numbers. Raises :class:`DataError` for anything else."""
+    try:
+        if isinstance(tgt, bytes):
+            raise TypeError
+        return [index(one) for one in (tgt.ids if isinstance(tgt, Translation) else cast("Sequence[int]", tgt))]
+    except TypeError:
+        raise DataError("a target is neither a text, nor token ids, nor a Translation; give one of these.") from None
 
 
 def _put_into(part: str, translation: str) -> str:
