@@ -83,6 +83,11 @@ class Reporter:
             self._last = time.monotonic()
             self.news(line)
 
+    def tick(self, progress: float) -> None:
+        """Move the bar, if there is one; ``progress`` in [0, 1]."""
+        if self._bar is not None:
+            self._bar.update(self._bar.task_ids[0], completed=progress)
+
     def news(self, text: str) -> None:
         """A line (or several) that stays."""
         self.console.print(text, markup=False)

@@ -203,6 +203,7 @@ class Trainer:
     def _move(self, position: Position, pairs: int, epoch_ends: bool) -> None:
         self.progress.position = position
         self.progress.epoch_pairs = 0 if epoch_ends else self.progress.epoch_pairs + pairs
+        self.reporter.tick(self.share)
         if self._tally.updates >= self.config.log_every:
             self._record()
 
