@@ -59,7 +59,15 @@ def config_of(folder: Path, **train_settings: Any) -> RunConfig:
     model = {
         "d_model": 16, "n_heads": 2, "n_encoder_layers": 1, "n_decoder_layers": 1, "d_ff": 32, "tie_embeddings": "all",
     }  # fmt: skip
-    settings = {"max_steps": 12, "batch_tokens": 300, "valid_every": 4, "log_every": 3, "warmup_steps": 4, "seed": 5}
+    settings = {
+        "max_steps": 12,
+        "batch_tokens": 300,
+        "valid_every": 4,
+        "log_every": 3,
+        "warmup_steps": 4,
+        "seed": 5,
+        "threads": 1,
+    }
     return RunConfig(
         name="tiny",
         data=data,
