@@ -118,11 +118,16 @@ def test_quiet_leaves_the_data(run_cli: RunCli, files: list[str], place: int) ->
     assert result.stdout == run_cli(*args).stdout != ""
 
 
+def _listen() -> None:
+    """A job that a shell started in the background ignores Ctrl-C, and so would its children."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
 def test_interruption(files: list[str], tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     args = [COMMAND, "metrics", "--hyp", str(pipe), "--ref", files[1]]
-    process = subprocess.Popen(args, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(args, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=_listen)
     with process, pipe.open("w"):  # the pipe opens when the command reads
         process.send_signal(signal.SIGINT)
         stdout, stderr = process.communicate(timeout=60)
