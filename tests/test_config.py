@@ -235,3 +235,20 @@ def test_the_length_limit_of_a_translation(ratio: float, extra: int, source: int
     exact = Fraction(ratio * source) + extra
     assert limit == 1 or exact - 1 < limit <= exact
     assert config.changed(max_length=17).limit(source) == 17
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "a/b", "../x", "/abs", "a\0b", "a\nb", "a\\b"])
+def test_a_run_s_name_is_a_file_name(name: str) -> None:
+    with pytest.raises(ConfigError, match="name"):
+        RunConfig(name=name, data={"train": {"src": "a", "tgt": "b"}}, train={"max_steps": 1})
+
+
+@pytest.mark.parametrize("name", ["x", "multi30k-en-de", "v1.2", ".hidden", "mit Leerzeichen", "日本"])
+def test_names_that_will_do(name: str) -> None:
+    assert RunConfig(name=name, data={"train": {"src": "a", "tgt": "b"}}, train={"max_steps": 1}).name == name
+
+
+@pytest.mark.parametrize("change", [{"seed": -1}, {"seed": 10**23}, {"threads": 0}, {"threads": 1_000_000}])
+def test_numbers_that_no_machine_has(change: dict[str, int]) -> None:
+    with pytest.raises(ConfigError, match=next(iter(change))):
+        TrainConfig(max_steps=1, **change)

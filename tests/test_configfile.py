@@ -216,9 +216,9 @@ def test_written_settings_read_back_equal(
     tmp_path_factory: pytest.TempPathFactory, name: str, revision: str, lr: float, steps: int, bias: bool | str
 ) -> None:
     config = RunConfig(
-        name=name,
         data={
             "dir": "/data",
+            "src_lang": name,
             "train": {"hub": name, "revision": revision, "src_field": "a", "tgt_field": revision},
             "valid": {"split": 5},
             "test": {"path": [name, "b.tsv"], "src_field": 3},
@@ -235,9 +235,9 @@ def test_written_settings_read_back_equal(
     "name", ["\x85", "a\u2028b", "a\u2029", "a\n\nb ", "\r", "12e4567", "017", "no", "null", "", " a ", "ä: ö"]
 )
 def test_written_text_reads_back_equal(tmp_path: Path, name: str) -> None:
-    config = RunConfig(name=name, data={"dir": "/", "train": {"path": "x.tsv"}}, train={"max_steps": 1})
+    config = RunConfig(data={"dir": "/", "src_lang": name, "train": {"path": "x.tsv"}}, train={"max_steps": 1})
     dump_config(config, tmp_path / "config.yaml")
-    assert load_config(tmp_path / "config.yaml").name == name
+    assert load_config(tmp_path / "config.yaml").data.src_lang == name
 
 
 def test_written_settings_name_every_setting(tmp_path: Path) -> None:
@@ -247,3 +247,10 @@ def test_written_settings_name_every_setting(tmp_path: Path) -> None:
     for section in (config.model, config.train, config.decode, config.tokenizer, config.data):
         for key in type(section).model_fields:
             assert f"\n  {key}:" in text
+
+
+def test_an_unknown_section_given_on_the_command_line_is_said_to_be_there(tmp_path: Path) -> None:
+    path = tmp_path / "a.yaml"
+    path.write_text("name: x\ndata: {train: {src: a, tgt: b}}\ntrain: {max_steps: 1}\n")
+    with pytest.raises(ConfigError, match=r'^on the command line: unknown key "valid"'):
+        load_config(path, ["valid.x=1"])

@@ -259,6 +259,20 @@ def test_a_gradient_that_is_never_finite_ends_the_run(corpus: Path, tmp_path: Pa
         train(config, tmp_path / "run", quiet=True)
 
 
+def test_divergence_is_called_by_its_name(corpus: Path, tmp_path: Path) -> None:
+    config = config_of(corpus, max_steps=4, lr=1e30, clip_norm=0.0, warmup_steps=0)
+    with pytest.raises(RunError, match=r"diverged.*lower train\.lr"):
+        train(config, tmp_path / "run", quiet=True)
+
+
+def test_a_refused_run_leaves_nothing_in_the_way(corpus: Path, tmp_path: Path) -> None:
+    config = config_of(corpus, max_steps=1)
+    missing = config.changed(data=config.data.changed(train={"src": "nope", "tgt": "train.tgt"}))
+    with pytest.raises(DataError, match="nope"):
+        train(missing, tmp_path / "run", quiet=True)
+    train(config, tmp_path / "run", quiet=True)
+
+
 def _write(config: RunConfig, path: Path) -> Path:
     path.write_text(yaml.safe_dump(config.model_dump(mode="json")))
     return path

@@ -21,6 +21,7 @@ else:
 Fraction = Annotated[float, Field(ge=0.0, lt=1.0)]
 Count = Annotated[int, Field(ge=0)]
 Positive = Annotated[int, Field(ge=1)]
+Seed = Annotated[int, Field(ge=0, lt=1 << 63)]
 
 
 class _ConfigMeta(ModelMetaclass):
@@ -247,7 +248,9 @@ class TrainConfig(Config):
     accumulate: Positive = Field(1, description="batches in one update")
     max_steps: Positive | None = Field(None, description="updates")
     max_epochs: Positive | None = Field(None, description="passes over the training text")
-    max_minutes: Annotated[float, Field(gt=0.0)] | None = Field(None, description="minutes of training and validation")
+    max_minutes: Annotated[float, Field(gt=0.0)] | None = Field(
+        None, description="minutes; the last validation comes on top"
+    )
     lr: Annotated[float, Field(gt=0.0)] = Field(1e-3, description="the peak; for noam the factor")
     schedule: Literal["noam", "inverse_sqrt", "cosine", "linear", "plateau", "constant"] = "inverse_sqrt"
     warmup_steps: Count = Field(400, description="updates of linear rise (plateau: steps before it is consulted)")
@@ -269,10 +272,10 @@ class TrainConfig(Config):
     valid_every: Positive | None = Field(None, description="steps between validations; null: once an epoch")
     save_every: Positive | None = Field(None, description="steps between checkpoints; null: at each validation")
     keep: Positive = Field(3, description="newest checkpoints kept")
-    log_every: Positive = Field(50, description="steps between progress records")
+    log_every: Positive = Field(50, description="steps between records; a console shows one in ten seconds")
     sample_sentences: Count = Field(3, description="validation sentences printed at each validation")
-    seed: int = 1
-    threads: Positive | None = Field(None, description="CPU threads; null: all processors")
+    seed: Seed = 1
+    threads: Annotated[int, Field(ge=1, le=1024)] | None = Field(None, description="CPU threads; null: all processors")
     compile: bool = Field(False, description="torch.compile the model")
     init_from: str | None = Field(None, description="model directory to go on from; its tokenizer is kept")
 
@@ -298,7 +301,7 @@ class DecodeConfig(Config):
     temperature: Annotated[float, Field(gt=0.0)] = Field(1.0, description="logits are divided by this before drawing")
     top_k: Count = Field(0, description="draw from the k likeliest only; 0: all")
     top_p: Annotated[float, Field(gt=0.0, le=1.0)] = Field(1.0, description="draw from the likeliest that reach p")
-    seed: int = Field(1, description="of the sampling; line k draws from (seed, k)")
+    seed: Seed = Field(1, description="of the sampling; line k draws from (seed, k)")
     no_repeat_ngram: Count = Field(0, description="no n-gram of this size twice in a translation; 0: off")
 
     @model_validator(mode="after")
@@ -321,7 +324,9 @@ class DecodeConfig(Config):
 class RunConfig(Config):
     """Everything about one training run."""
 
-    name: str = Field("run", description="the run directory is runs/NAME unless --out says otherwise")
+    name: Annotated[str, Field(pattern=r"^[^/\\\x00-\x1f]*[^/\\\x00-\x1f.][^/\\\x00-\x1f]*$")] = Field(
+        "run", description="a file name: the run directory is runs/NAME unless --out says otherwise"
+    )
     data: DataConfig
     tokenizer: TokenizerConfig = TokenizerConfig()
     model: ModelConfig = ModelConfig()

@@ -145,7 +145,8 @@ def load_config(path: str | os.PathLike[str], overrides: list[str] | None = None
 def _sentence(error: ValidationError, path: Path, lines: Lines, overridden: set[Place]) -> str:
     texts = []
     for place, text in explain(error, RunConfig):
-        if any(place[: len(key)] == key for key in overridden):
+        # A key may also be wrong above what was given: of valid.x it is valid that is unknown.
+        if any(place[: len(key)] == key or (key[: len(place)] == place not in lines) for key in overridden):
             texts.append(f"on the command line: {text}")
             continue
         known = next((place[:end] for end in range(len(place), -1, -1) if place[:end] in lines), ())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -79,9 +80,10 @@ def demo(
     translations = [found.text for found in translator.translate([pair.src for pair in splits.test])]
     _report(splits.test, translations, phrasebook.nearest_neighbour(splits.train, [pair.src for pair in splits.test]))
     print(f"\nIt took {(time.monotonic() - started) / 60:.1f} minutes. The model is in {out / 'best'}. Type next:\n")
-    print(f'  echo "{splits.test[0].src}" | dragoman translate {out / "best"}')
-    print(f"  dragoman evaluate {out / 'best'} --src {bitext / 'test.en'} --ref {bitext / 'test.de'}")
-    print(f"  dragoman info {out / 'best'}")
+    program = "dragoman" if shutil.which("dragoman") else sys.argv[0]
+    print(f'  echo "{splits.test[0].src}" | {program} translate {out / "best"}')
+    print(f"  {program} evaluate {out / 'best'} --src {bitext / 'test.en'} --ref {bitext / 'test.de'}")
+    print(f"  {program} info {out / 'best'}")
 
 
 def _make_room(out: Path) -> None:

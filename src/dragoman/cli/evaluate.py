@@ -33,7 +33,7 @@ def evaluate(
     length_penalty: Annotated[float | None, typer.Option(help="Exponent A of the length norm.")] = None,
     max_length: Annotated[int | None, typer.Option(min=1, help="Most target tokens.")] = None,
     batch_tokens: Annotated[int | None, typer.Option(min=1, help="Source tokens of a batch, padding included.")] = None,
-    threads: Annotated[int | None, typer.Option(min=1, help="CPU threads. Default: all processors.")] = None,
+    threads: Annotated[int | None, typer.Option(min=1, max=1024, help="CPU threads. Default: all processors.")] = None,
     precision: Annotated[str, typer.Option(metavar="fp32|bf16", help="Type of the weights.")] = "fp32",
     device: Annotated[str, typer.Option(metavar="auto|cpu|cuda|mps", help="Where to compute.")] = "auto",
     as_json: Annotated[bool, typer.Option("--json", help="Every field as JSON.")] = False,

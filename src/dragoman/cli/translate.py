@@ -47,7 +47,7 @@ def translate(
     split_sentences: Annotated[
         bool, typer.Option("--split-sentences", help="Lines hold several sentences: translate each by itself.")
     ] = False,
-    threads: Annotated[int | None, typer.Option(min=1, help="CPU threads. Default: all processors.")] = None,
+    threads: Annotated[int | None, typer.Option(min=1, max=1024, help="CPU threads. Default: all processors.")] = None,
     precision: Annotated[str, typer.Option(metavar="fp32|bf16", help="Type of the weights.")] = "fp32",
     device: Annotated[str, typer.Option(metavar="auto|cpu|cuda|mps", help="Where to compute.")] = "auto",
     scores: Annotated[bool, typer.Option("--scores", help="The score and a tab before each translation.")] = False,

@@ -153,7 +153,7 @@ class TrainingBatches:
     def _permutation(self, epoch: int) -> NDArray[np.uint32]:
         """A shuffled order of all pairs, 4 bytes each."""
         order = np.arange(len(self.corpus), dtype=np.uint32)
-        np.random.default_rng((abs(self.seed), epoch)).shuffle(order)
+        np.random.default_rng((self.seed, epoch)).shuffle(order)
         return order
 
     def _plan(self, window: NDArray[np.uint32], epoch: int, number: int) -> list[Indices]:
@@ -164,7 +164,7 @@ class TrainingBatches:
         order = _by_length(src, tgt)
         batches = [indices[order[begin:end]] for begin, end in _cut(src[order], tgt[order], self.batch_tokens)]
         _add(batches, -len(batches) % self.world_size)
-        shuffled = np.random.default_rng((abs(self.seed), epoch, number + 1)).permutation(len(batches))
+        shuffled = np.random.default_rng((self.seed, epoch, number + 1)).permutation(len(batches))
         return [batches[index] for index in shuffled]
 
 

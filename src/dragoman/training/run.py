@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import random
+import shutil
 import signal
 import threading
 from collections.abc import Iterator
@@ -17,7 +18,7 @@ import torch
 from dragoman.bundle import Bundle, load_bundle, read_tensors, save_bundle
 from dragoman.config import RunConfig
 from dragoman.configfile import dump_config, load_config
-from dragoman.errors import RunError
+from dragoman.errors import DragomanError, RunError
 from dragoman.evaluation import Score, evaluate
 from dragoman.files import write_text
 from dragoman.model.transformer import Transformer
@@ -55,9 +56,16 @@ def train(
     Raises :class:`RunError` for a directory that cannot be used, :class:`DataError` for bad text.
     """
     folder = Path(out) if out is not None else Path("runs") / config.name
+    is_new = not (folder / "config.yaml").exists()
     _claim(folder, config, resume)
     with Reporter(quiet) as reporter:
-        run = Run(config, folder, reporter)
+        try:
+            run = Run(config, folder, reporter)
+        except DragomanError:
+            # Refused before it began: nothing is left in the way of the mended command.
+            if is_new:
+                shutil.rmtree(folder, ignore_errors=True)
+            raise
         if resume:
             run.restore()
         with _stop_signals(run.trainer):

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from dragoman.bundle import Bundle
+from dragoman.errors import RunError
 from dragoman.evaluation import evaluate
 from dragoman.model.transformer import Transformer
 from dragoman.text.batching import Batch, collate, ordered_batches
@@ -84,8 +85,16 @@ class Validator:
         return total / tokens
 
     def run(self, bundle: Bundle, device: torch.device) -> Validation:
-        """Loss, perplexity, BLEU and chrF of greedy translations, and a few of them to look at."""
+        """Loss, perplexity, BLEU and chrF of greedy translations, and a few of them to look at.
+
+        Raises :class:`RunError` where the loss is not finite.
+        """
         loss = self.loss(bundle, device)
+        if not math.isfinite(loss):
+            raise RunError(
+                "training has diverged: the validation loss is no number any more; lower train.lr or lengthen "
+                "train.warmup_steps, and start again."
+            )
         translations = Translator(bundle, device).translate([src for src, _ in self.pairs], **_GREEDY)
         outputs = [translation.text for translation in translations]
         scores = evaluate(outputs, [tgt for _, tgt in self.pairs], ("bleu", "chrf"))
