@@ -91,7 +91,7 @@ def test_whole_translations_come_as_often_as_the_model_says() -> None:
 
 
 @given(
-    seed=st.integers(-3, 10**12),
+    seed=st.integers(0, 10**12),
     lines=st.lists(st.integers(0, 10**9), min_size=1, max_size=5, unique=True),
     n_best=st.integers(1, 3),
     changes=st.sampled_from([{}, {"top_k": 3}, {"top_p": 0.8}, {"temperature": 3.0}]),
