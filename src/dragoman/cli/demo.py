@@ -21,19 +21,20 @@ N_TRAIN, N_VALID, N_TEST = 120_000, 300, 1000
 # The rest is dragoman's defaults. Most words are one token; nothing is dropped or smoothed, since minutes of training
 # on text that does not repeat itself leave no time to overfit.
 _SETTINGS: dict[str, Any] = {
-    "tokenizer": {"kind": "bpe", "vocab_size": 4000},
+    "tokenizer": {"kind": "bpe", "vocab_size": 2400, "joint": False},
     "model": {
         "d_model": 128,
         "n_heads": 4,
         "n_encoder_layers": 2,
         "n_decoder_layers": 2,
         "d_ff": 256,
-        "tie_embeddings": "all",
+        "tie_embeddings": "decoder",
+        "positions": "rotary",
         "dropout": 0.0,
     },
     "train": {
         "batch_tokens": 1536,
-        "lr": 0.004,
+        "lr": 0.003,
         "schedule": "linear",
         "warmup_ratio": 0.06,
         "label_smoothing": 0.0,
