@@ -20,7 +20,7 @@ from torch import Tensor
 from dragoman import Translator, load_config
 from dragoman.bundle import load_bundle, read_tensors
 from dragoman.config import RunConfig
-from dragoman.errors import ConfigError, DataError, RunError
+from dragoman.errors import BundleError, ConfigError, DataError, RunError
 from dragoman.model.transformer import Transformer
 from dragoman.text.batching import TrainingBatches, collate
 from dragoman.training.report import Reporter
@@ -206,6 +206,13 @@ def test_it_learns_from_any_seed(task: str, tmp_path: Path) -> None:
     assert sum(a == b for a, b in zip(found, answers[50:100], strict=True)) >= 45
 
 
+def test_an_average_that_the_checkpoint_lacks_is_not_made_up(corpus: Path, tmp_path: Path) -> None:
+    run = train(config_of(corpus, max_steps=4), tmp_path / "run", quiet=True)
+    with pytest.raises(BundleError, match="averaged weights"):
+        train(config_of(corpus, max_steps=8, ema=0.9), run, resume=True, quiet=True)
+    assert (run / "config.yaml").is_file()
+
+
 def test_going_on_from_a_model_keeps_its_tokenizer_and_weights(corpus: Path, tmp_path: Path) -> None:
     first = train(config_of(corpus), tmp_path / "first", quiet=True)
     config = config_of(corpus, init_from=str(first / "last"), max_steps=1, lr=1e-12, warmup_steps=0)
@@ -217,13 +224,16 @@ def test_going_on_from_a_model_keeps_its_tokenizer_and_weights(corpus: Path, tmp
         train(wider, tmp_path / "third", quiet=True)
 
 
-def test_held_out_validation_and_separate_vocabularies(corpus: Path, tmp_path: Path) -> None:
+def test_held_out_validation_and_separate_vocabularies(
+    corpus: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     config = config_of(corpus)
     data = config.data.changed(valid={"split": 20}, test=None)
     model = config.model.changed(tie_embeddings="none")
     changed = config.changed(data=data, model=model, tokenizer=config.tokenizer.changed(joint=False))
-    run = train(changed, tmp_path / "run", quiet=True)
+    run = train(changed, tmp_path / "run")
     assert (run / "best" / "src.tokenizer.json").is_file()
+    assert "20 pairs left out for validation" in capsys.readouterr().err
     assert not any(record["kind"] == "test" for record in records(run))
 
 

@@ -38,7 +38,7 @@ def dropout(x: Tensor, p: float, training: bool) -> Tensor:
         return x
     if x.device.type != "cpu" or torch.compiler.is_compiling():
         return F.dropout(x, p)
-    out: Tensor = _IntegerDropout.apply(x, min(round(p * _STEPS), _STEPS - 1))  # type: ignore[no-untyped-call]
+    out: Tensor = _IntegerDropout.apply(x, min(round(p * _STEPS), _STEPS - 1))  # type: ignore[no-untyped-call]  # PyTorch
     return out
 
 

@@ -6,6 +6,9 @@ Tables are computed in float64 and rounded once to the type asked for; they are 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 import torch
 from torch import Tensor, nn
 
@@ -33,6 +36,12 @@ def sinusoid_halves_table(length: int, d_model: int) -> Tensor:
     return torch.cat([angles.sin(), angles[:, : d_model // 2].cos()], dim=1)
 
 
+def rotation_table(length: int, d_head: int) -> Tensor:
+    """The cosines of all pairs' angles, then their sines: float64 [length, d_head]."""
+    angles = _angles(length, d_head)
+    return torch.cat([angles.cos(), angles.sin()], dim=1)
+
+
 def _angles(length: int, d_model: int) -> Tensor:
     """pos / 10000^(2k/D): float64 [length, ceil(D / 2)]."""
     columns = torch.arange(0, d_model, 2, dtype=torch.float64, device="cpu")
@@ -40,14 +49,15 @@ def _angles(length: int, d_model: int) -> Tensor:
 
 
 class _GrowingTable(nn.Module):
-    """A table that is made for the longest sentence seen, doubled when a longer one comes."""
+    """A table that is made for the longest sentence seen, doubled when a longer one comes.
 
-    def __init__(self) -> None:
+    ``make`` gives the first rows, in float64 on the CPU.
+    """
+
+    def __init__(self, make: Callable[[int], Tensor]) -> None:
         super().__init__()
+        self._make = make
         self._table = torch.empty(0, 0)
-
-    def _make(self, length: int) -> Tensor:
-        raise NotImplementedError
 
     def rows(self, start: int, length: int, like: Tensor) -> Tensor:
         """Rows ``start`` to ``start + length`` in the type and on the device of ``like``."""
@@ -64,12 +74,7 @@ class Sinusoidal(_GrowingTable):
     """Adds the paper's sinusoids; any length, any width."""
 
     def __init__(self, d_model: int, halves: bool = False) -> None:
-        super().__init__()
-        self.d_model = d_model
-        self.table_function = sinusoid_halves_table if halves else sinusoid_table
-
-    def _make(self, length: int) -> Tensor:
-        return self.table_function(length, self.d_model)
+        super().__init__(partial(sinusoid_halves_table if halves else sinusoid_table, d_model=d_model))
 
     def forward(self, x: Tensor, start: int = 0) -> Tensor:
         """[B,T,D] in and out."""
@@ -124,12 +129,7 @@ class Rotary(_GrowingTable):
     """
 
     def __init__(self, d_head: int) -> None:
-        super().__init__()
-        self.d_head = d_head
-
-    def _make(self, length: int) -> Tensor:
-        angles = _angles(length, self.d_head)
-        return torch.cat([angles.cos(), angles.sin()], dim=1)
+        super().__init__(partial(rotation_table, d_head=d_head))
 
     def forward(self, x: Tensor, start: int = 0) -> Tensor:
         """[B,H,T,D] in and out, D the head width."""

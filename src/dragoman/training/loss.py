@@ -71,7 +71,7 @@ def projected_loss(
         hidden = hidden.to(torch.get_autocast_dtype(kind))
     with torch.autocast(kind, enabled=False):
         arguments = hidden, weight, bias, targets, smoothing, chunk_rows
-        loss, nll = _ProjectedLoss.apply(*arguments)  # type: ignore[no-untyped-call]
+        loss, nll = _ProjectedLoss.apply(*arguments)  # type: ignore[no-untyped-call]  # PyTorch
     return loss, nll
 
 

@@ -10,7 +10,7 @@ from dragoman.config import HeldOutCorpus, ModelConfig, RunConfig
 from dragoman.errors import ConfigError, DataError
 from dragoman.model.transformer import Transformer
 from dragoman.text.corpus import TokenCorpus, write_corpus
-from dragoman.text.heldout import hold_out
+from dragoman.text.heldout import Remaining, hold_out
 from dragoman.text.readers import read_pairs
 from dragoman.text.tokenizer import TokenizerPair, train_tokenizers
 from dragoman.training.report import Reporter
@@ -47,6 +47,10 @@ def prepare(config: RunConfig, folder: Path, base: TokenizerPair | None, reporte
         vocabulary.mkdir(parents=True, exist_ok=True)
         tokenizers.save(vocabulary)
         corpus = write_corpus(train(), tokenizers, data, tokens, clean=True)
+        if isinstance(train, Remaining):
+            reporter.news(
+                f"{train.left_out:,} pairs left out for validation: held out, or sharing a side with one that is"
+            )
     if len(corpus) == 0:
         raise DataError(
             f"no training pair is left of {corpus.counts.total} read; check data.train and data.max_length."

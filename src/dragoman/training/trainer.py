@@ -148,10 +148,8 @@ class Trainer:
         self.schedule.load_state_dict(state.trainer["schedule"])
         if self.scaler is not None and state.trainer["scaler"]:
             self.scaler.load_state_dict(state.trainer["scaler"])
-        if self.ema is not None and state.ema:
-            self.ema.updates = state.trainer["ema_updates"]
-            for name, average in self.ema.averages.items():
-                average.copy_(state.ema[name])
+        if self.ema is not None:
+            self.ema.restore(state.ema, state.trainer["ema_updates"])
 
     def run(self, validate: Callable[[], Validation | None], save: Callable[[], None]) -> None:
         """Train to the end, or until ``stop_requested``; ends with a validation and a checkpoint either way."""
@@ -220,7 +218,7 @@ class Trainer:
             with self._autocast():
                 loss, nll = self._loss(self.model, batch.to(self.device), self.config.label_smoothing)
             mean = loss / tgt_tokens
-            (mean if self.scaler is None else self.scaler.scale(mean)).backward()  # type: ignore[no-untyped-call]
+            (mean if self.scaler is None else self.scaler.scale(mean)).backward()  # type: ignore[no-untyped-call]  # PyTorch
             loss_sum += loss.item()
             nll_sum += nll.item()
         rate = self.schedule.rate(self.progress.step + 1, self.share)
