@@ -16,7 +16,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
 # Options of pytest for make test: for example make test PYTEST="-x tests/test_config.py"
 PYTEST ?=
 
-.PHONY: help setup demo test lint types format bench docs lock clean
+.PHONY: help setup demo test lint types format bench docs interop-table lock clean
 
 help:
 	@echo "make demo    set up, then train, score and try a small translator on the CPU"
@@ -24,6 +24,7 @@ help:
 	@echo "make lint    ruff: rules and formatting;  make types: mypy;  make format: let ruff rewrite"
 	@echo "make bench   run the programs in benchmarks/ (BENCH=... for some of them)"
 	@echo "make docs    write docs/commands.md from the --help of each command"
+	@echo "make interop-table    compare every foreign format with its own code and write the table of docs/interop.md"
 	@echo "make lock    write constraints.txt anew from pyproject.toml;  make clean: remove .venv"
 
 setup: $(STAMP)
@@ -60,6 +61,9 @@ bench: $(STAMP)
 
 docs: $(STAMP)
 	@$(BIN)/python docs/make_commands.py
+
+interop-table: $(STAMP)
+	@$(BIN)/python docs/make_interop.py
 
 # A virtual environment of its own, so that nothing installed by hand gets into the lock. What only a CUDA
 # build of torch brings is left out: torch itself pins it.

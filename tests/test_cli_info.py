@@ -116,3 +116,35 @@ def test_scores_of_a_card() -> None:
     ]
     for card in ("", "no table", "| a | b |\n| --- | --- |\n| 1 | 2 |", "|", "||\n|"):
         assert card_scores(card) == []
+
+
+@pytest.mark.parametrize("fmt", ["labml", "ctranslate2"])
+def test_an_export_that_is_possible(run_cli: RunCli, tmp_path: Path, fmt: str) -> None:
+    save_bundle(make_bundle(positions="sinusoidal_halves", norm_eps=1e-5), tmp_path / "model")
+    result = run_cli("info", tmp_path / "model", "--export", fmt, "--json")
+    facts = json.loads(result.stdout)[f"export to {fmt}"]
+    assert facts["possible"] is True
+    assert facts["refused"] == []
+    if fmt == "labml":
+        assert facts["rewritten"] == ["the features are permuted for the other order of sinusoids"]
+    assert f"export to {fmt}: possible" in run_cli("info", tmp_path / "model", "--export", fmt).stdout
+
+
+def test_an_export_that_is_refused_says_every_reason(run_cli: RunCli, tmp_path: Path) -> None:
+    save_bundle(make_bundle(norm="rms", positions="rotary", norm_first=True), tmp_path / "model")
+    result = run_cli("info", tmp_path / "model", "--export", "marian", "--json")
+    facts = json.loads(result.stdout)["export to marian"]
+    assert (result.rc, facts["possible"]) == (0, False)
+    for words in ("norm is rms", "positions is rotary", "norm_first is True", "SentencePiece"):
+        assert words in " ".join(facts["refused"]), facts["refused"]
+    text = run_cli("info", tmp_path / "model", "--export", "marian").stdout
+    assert text.count("  refused: ") == len(facts["refused"])
+
+
+def test_the_export_of_a_configuration(run_cli: RunCli) -> None:
+    result = run_cli("info", RECIPE, "--export", "hkproj")
+    assert result.rc == 0
+    assert "export to hkproj: refused" in result.stdout
+    wrong = run_cli("info", RECIPE, "--export", "marain")
+    assert wrong.rc == 1
+    assert 'did you mean "marian"' in wrong.stderr

@@ -102,12 +102,13 @@ def test_jsonl(run_cli: RunCli, model: Path, translator: Translator, write_lines
     result = run_cli("translate", model, path, "--jsonl", "--n-best", "2", *LIMIT, "-q")
     rows = [json.loads(line) for line in result.stdout.split("\n")[:-1]]
     assert len(rows) == 7
-    common = ["text", "score", "logprob", "finished", "tokens", "token_logprobs", "ids"]
+    common = ["text", "score", "logprob", "finished", "unmet", "words", "tokens", "token_logprobs", "ids"]
     for row, source in zip(rows, LINES[:3] + ODD[:4], strict=True):
         assert list(row) == [*common, "src_tokens", "alternatives"]
         assert [list(other) for other in row["alternatives"]] == [common] * (1 if source.strip() else 0)
         assert row["logprob"] == pytest.approx(sum(row["token_logprobs"]))
         assert len(row["tokens"]) == len(row["ids"]) == len(row["token_logprobs"]) <= 8
+        assert "".join("".join(word for word, _ in row["words"]).split()) == "".join(row["text"].split())
     found = translator.translate(LINES[0], n_best=2, beam_size=2, max_length=8)
     assert rows[0]["text"] == found.text
     assert rows[0]["score"] == pytest.approx(found.score, abs=1e-4)

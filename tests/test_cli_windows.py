@@ -16,7 +16,7 @@ import torch
 from bundles import LINES, make_bundle
 from dragoman import Translator
 from dragoman.bundle import save_bundle
-from dragoman.cli import common
+from dragoman.cli import common, lines
 from dragoman.cli import translate as command
 from dragoman.errors import DataError, DragomanError
 
@@ -57,13 +57,13 @@ def test_each_window_is_written_before_the_next_is_read(model: Path, monkeypatch
     arrived = io.BytesIO()
     written: list[int] = []
 
-    def lines(path: str) -> Any:
+    def ten(path: str) -> Any:
         for _ in range(10):
             written.append(arrived.getvalue().count(b"\n"))
             yield "key"
 
     monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(arrived, encoding="utf-8"))
-    monkeypatch.setattr(common, "read_text", lines)
+    monkeypatch.setattr(common, "read_text", ten)
     command.translate(model, max_length=2)
     assert written == [0, 0, 0, 0, 4, 4, 4, 4, 8, 8]
     assert arrived.getvalue().count(b"\n") == 10
@@ -151,10 +151,10 @@ def test_a_line_feed_in_a_translation_is_a_space() -> None:
         bundle.model.output.bias[feed[len(feed) // 2]] += 9.0
     found = Translator(bundle).translate(LINES, n_best=2)
     assert any("\n" in one.text for one in found)
-    for show, lines in (
-        (command._as_text, 1),
-        (command._as_scored, 1),
-        (command._as_json, 1),
-        (command._as_list, 2),
+    for show, count in (
+        (lines.as_text, 1),
+        (lines.as_scored, 1),
+        (lines.as_json, 1),
+        (lines.as_list, 2),
     ):
-        assert {len(show(number, one).split("\n")) for number, one in enumerate(found)} == {lines}
+        assert {len(show(number, one).split("\n")) for number, one in enumerate(found)} == {count}

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from decoding_toys import BOS, Toy, enumerated, hypothesis, norm, plain_beam, plain_greedy
 from dragoman.config import DecodeConfig
-from dragoman.decoding import Hypothesis, beam_search, length_norm
+from dragoman.decoding import Hypothesis, length_norm
+from dragoman.decoding import search as search_for
 from dragoman.decoding.length import best_reachable
 from dragoman.errors import DataError, RunError
 from tolerances import FLOAT64, LOGPROB
@@ -27,7 +28,7 @@ def search(
 ) -> list[list[Hypothesis]]:
     state = toy.start(sources)
     limits = [limit] * len(state.sources) if isinstance(limit, int) else limit
-    return beam_search(toy.step, state, len(state.sources), config, bos_id=BOS, eos_id=eos_id, limits=limits, **more)
+    return search_for(toy.step, state, len(state.sources), config, bos_id=BOS, eos_id=eos_id, limits=limits, **more)
 
 
 def tokens_of(found: Sequence[Hypothesis]) -> list[list[int]]:
@@ -198,7 +199,7 @@ def test_as_many_open_hypotheses_go_on_as_the_beam_holds_though_some_ended() -> 
     # With a beam of 2, </s> takes one of the first two places and two hypotheses go on all the same.
     toy = from_table({(): [0.3, 0.25, 0.05, 0.4]}, 4)
     state = toy.start(1)
-    beam_search(toy.step, state, 1, DecodeConfig(beam_size=2, length_penalty=1.0), bos_id=BOS, eos_id=END, limits=[6])
+    search_for(toy.step, state, 1, DecodeConfig(beam_size=2, length_penalty=1.0), bos_id=BOS, eos_id=END, limits=[6])
     assert state.asked[:2] == [1, 2]
 
 
@@ -238,7 +239,7 @@ def test_the_search_ends_as_soon_as_no_open_hypothesis_can_win(changes: dict[str
     toy = from_table(table, 4)
     state = toy.start(1)
     config = DecodeConfig(**{"beam_size": 2, **changes})
-    beam_search(toy.step, state, 1, config, bos_id=BOS, eos_id=END, limits=[limit])
+    search_for(toy.step, state, 1, config, bos_id=BOS, eos_id=END, limits=[limit])
     assert len(state.asked) == steps
 
 
@@ -290,18 +291,18 @@ def test_rows_of_finished_sentences_leave_the_batch() -> None:
     toy = Toy(lambda source, prefix: [0.0, -1.0, -2.0, 9.0 if len(prefix) >= source else -9.0], 4)
     state = toy.start(4)
     config = DecodeConfig(beam_size=2, length_norm="none")
-    found = beam_search(toy.step, state, 4, config, bos_id=BOS, eos_id=END, limits=[9] * 4)
+    found = search_for(toy.step, state, 4, config, bos_id=BOS, eos_id=END, limits=[9] * 4)
     assert [one.tokens for (one,) in found] == [[A] * n + [END] for n in range(4)]
     assert state.asked == [4, 6, 4, 2]
     state = toy.start(4)
-    beam_search(toy.step, state, 4, DecodeConfig(beam_size=1), bos_id=BOS, eos_id=END, limits=[9] * 4)
+    search_for(toy.step, state, 4, DecodeConfig(beam_size=1), bos_id=BOS, eos_id=END, limits=[9] * 4)
     assert state.asked == [4, 3, 2, 1]
 
 
 def test_a_beam_wider_than_the_vocabulary_asks_for_no_dead_rows() -> None:
     toy = Toy(lambda source, prefix: [0.0, 0.1, -30.0], 3)
     state = toy.start(2)
-    beam_search(toy.step, state, 2, DecodeConfig(beam_size=64), bos_id=BOS, eos_id=2, limits=[5, 5])
+    search_for(toy.step, state, 2, DecodeConfig(beam_size=64), bos_id=BOS, eos_id=2, limits=[5, 5])
     assert state.asked == [2, 4, 8, 16, 32]
 
 

@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -13,8 +14,10 @@ from hypothesis import strategies as st
 
 from decoding_toys import BOS, Toy, enumerated, hypothesis
 from dragoman.config import DecodeConfig
-from dragoman.decoding import Hypothesis, beam_search, sample
+from dragoman.decoding import Hypothesis
+from dragoman.decoding import search as search_for
 from dragoman.decoding.constraints import NoRepeatNgram
+from dragoman.decoding.trail import Trail
 from dragoman.errors import DataError
 from tolerances import FLOAT64
 
@@ -25,13 +28,13 @@ Search = Callable[..., list[list[Hypothesis]]]
 
 def by_beam(toy: Toy, config: DecodeConfig, limits: Sequence[int], **more: Any) -> list[list[Hypothesis]]:
     n = len(limits)
-    return beam_search(toy.step, toy.start(n), n, config, bos_id=BOS, eos_id=END, limits=limits, **more)
+    return search_for(toy.step, toy.start(n), n, config, bos_id=BOS, eos_id=END, limits=limits, **more)
 
 
 def by_drawing(toy: Toy, config: DecodeConfig, limits: Sequence[int], **more: Any) -> list[list[Hypothesis]]:
     n = len(limits)
-    lines = range(n)
-    return sample(toy.step, toy.start(n), n, config, bos_id=BOS, eos_id=END, limits=limits, line_numbers=lines, **more)
+    drawn = config.changed(sample=True)
+    return search_for(toy.step, toy.start(n), n, drawn, bos_id=BOS, eos_id=END, limits=limits, **more)
 
 
 both = pytest.mark.parametrize("search", [by_beam, by_drawing])
@@ -143,7 +146,10 @@ def test_no_ngram_comes_twice(search: Search, size: int) -> None:
 def test_the_ngram_rule_forbids_exactly_what_would_repeat(size: int, history: list[int], others: int) -> None:
     rows = torch.tensor([history] + [[2] * len(history)] * others, dtype=torch.int64).view(1 + others, -1)
     logprobs = torch.zeros(1 + others, 3)
-    NoRepeatNgram(size)(logprobs, rows)
+    trail = Trail(1 + others)
+    for column in rows.T.numpy():
+        trail.append(np.arange(1 + others), column, np.zeros(1 + others))
+    NoRepeatNgram(size)(logprobs, trail, np.arange(1 + others))
     for row, allowed in zip(rows.tolist(), logprobs.isfinite().tolist(), strict=True):
         for token in range(3):
             assert allowed[token] != _repeats_after([*row, token], size, len(row))
@@ -176,7 +182,7 @@ def test_prefixes_of_neighbours_change_nothing() -> None:
     together = by_beam(toy, config, [8] * 4, prefixes=prefixes)
     for source, prefix in enumerate(prefixes):
         state = toy.start([source])
-        alone = beam_search(toy.step, state, 1, config, bos_id=BOS, eos_id=END, limits=[8], prefixes=[prefix])
+        alone = search_for(toy.step, state, 1, config, bos_id=BOS, eos_id=END, limits=[8], prefixes=[prefix])
         assert together[source] == alone[0]
         # While the prefix lasts there is one hypothesis to extend.
         assert state.asked[: len(prefix) + 1] == [1] * (len(prefix) + 1)

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from dragoman.config import DecodeConfig, ModelConfig
-from dragoman.decoding import Hypothesis, beam_search, sample, score_targets
+from dragoman.decoding import Hypothesis, score_targets, search
 from dragoman.model.transformer import Transformer
 from tolerances import LOGPROB, REORDERED
 
@@ -72,9 +72,7 @@ def translate(
     state = model.start(memory, src_mask) if cached else None
     more: dict[str, Any] = {"bos_id": 2, "eos_id": 3, "forbidden": [0, 1, 2]}
     more["limits"] = [config.limit(len(source)) for source in sources]
-    if config.sample:
-        return sample(step, state, len(sources), config, line_numbers=lines, **more)
-    return beam_search(step, state, len(sources), config, **more)
+    return search(step, state, len(sources), config, line_numbers=lines, **more)
 
 
 def assert_same(found: Sequence[Sequence[Hypothesis]], expected: Sequence[Sequence[Hypothesis]]) -> None:

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 from decoding_toys import BOS, Toy, hypothesis
 from dragoman.config import DecodeConfig
-from dragoman.decoding import Hypothesis, beam_search, sample
+from dragoman.decoding import Hypothesis
+from dragoman.decoding import search as search_for
 from dragoman.decoding.sampling import drawn_ranks
 from dragoman.errors import RunError
 from tolerances import FLOAT64
@@ -29,7 +30,7 @@ def draw(
     """Source k stands for line k."""
     n = len(lines)
     limits = [limit] * n if isinstance(limit, int) else limit
-    return sample(
+    return search_for(
         toy.step, toy.start(lines), n, config, bos_id=BOS, eos_id=END, limits=limits, line_numbers=lines, **more
     )
 
@@ -142,7 +143,7 @@ def test_reported_scores_are_the_models_own(seed: int, n_best: int, temperature:
 
 def test_the_likeliest_alone_is_greedy_search() -> None:
     toy = Toy.random(6, 8)
-    greedy = beam_search(toy.step, toy.start(5), 5, DecodeConfig(beam_size=1), bos_id=BOS, eos_id=END, limits=[9] * 5)
+    greedy = search_for(toy.step, toy.start(5), 5, DecodeConfig(beam_size=1), bos_id=BOS, eos_id=END, limits=[9] * 5)
     for changes in ({"top_k": 1}, {"top_p": 1e-6}, {"temperature": 1e-5}, {"temperature": 1e-300}):
         drawn = draw(toy, range(5), DecodeConfig(sample=True, **changes), 9)
         assert [[one.tokens for one in found] for found in drawn] == [[one.tokens for one in found] for found in greedy]
@@ -153,7 +154,7 @@ def test_rows_of_ended_draws_leave_the_batch() -> None:
     toy = Toy(lambda source, prefix: [99.0 if len(prefix) >= source else -99.0, 0.0, 0.0], 3)
     state = toy.start(3)
     config = DecodeConfig(sample=True, n_best=2)
-    sample(toy.step, state, 3, config, bos_id=BOS, eos_id=END, limits=[9] * 3, line_numbers=[0, 1, 2])
+    search_for(toy.step, state, 3, config, bos_id=BOS, eos_id=END, limits=[9] * 3, line_numbers=[0, 1, 2])
     assert state.asked == [3, 4, 2]
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from decoding_toys import BOS, Toy, hypothesis
 from dragoman.config import DecodeConfig
-from dragoman.decoding import beam_search, score_targets
+from dragoman.decoding import score_targets, search
 from dragoman.decoding.step import best_tokens, log_probabilities
 from dragoman.errors import DataError, RunError
 from tolerances import FLOAT64
@@ -105,7 +105,7 @@ def test_forced_scores_are_the_models(seed: int, targets: list[list[int]], kind:
 def test_a_search_reports_the_score_that_forcing_its_tokens_gives() -> None:
     toy = Toy.random(5, 8)
     config = DecodeConfig(beam_size=4, n_best=3)
-    found = beam_search(toy.step, toy.start(3), 3, config, bos_id=BOS, eos_id=END, limits=[4, 7, 10])
+    found = search(toy.step, toy.start(3), 3, config, bos_id=BOS, eos_id=END, limits=[4, 7, 10])
     for best in zip(*found, strict=True):
         forced = score_targets(toy.step, toy.start(3), [one.tokens for one in best], config, bos_id=BOS, eos_id=END)
         assert [one.finished for one in forced] == [one.finished for one in best]

@@ -87,6 +87,16 @@ def test_biases() -> None:
                 assert 0.8 * bound <= largest <= bound
 
 
+@pytest.mark.parametrize("init", ["xavier", "kaiming", "torch"])
+def test_biases_may_be_asked_for(init: str) -> None:
+    """``bias_init`` counts whatever the matrices are, and leaves those alone."""
+    for rule, bound in (("zero", 0.0), ("torch", 1 / 8)):
+        m = model(init=init, bias_init=rule)
+        largest = float(m.decoder.layers[0].cross_attention.key.bias.detach().abs().max())
+        assert 0.8 * bound <= largest <= bound
+        assert torch.equal(m.output.weight, model(init=init).output.weight)
+
+
 def test_gated_parts_are_drawn_alike() -> None:
     part = model(feed_forward="geglu").decoder.layers[0].feed_forward
     is_uniform(part.inner.weight, math.sqrt(6 / 192))

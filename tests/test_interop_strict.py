@@ -200,7 +200,7 @@ def test_weights_must_be_a_mapping() -> None:
 def test_an_unknown_format_names_the_nearest() -> None:
     with pytest.raises(ConversionError, match=r'no format is called "hkpro" \(did you mean "hkproj"\?\)'):
         interop.import_state_dict("hkpro", {}, n_heads=4)
-    with pytest.raises(ConversionError, match="there are valid_len, hyunwoongko, labml, hkproj, annotated, torch"):
+    with pytest.raises(ConversionError, match="there are dragoman, valid_len, hyunwoongko, labml, hkproj"):
         interop.export_state_dict("", HYUN.model(torch.float32))
 
 

@@ -30,7 +30,8 @@ BELOW: dict[str, set[str]] = {
     "bundle": {"model", "text"},
     "interop": {"model", "text", "bundle"},
     "translation": {"model"},
-    "translator": {"bundle", "decoding", "engine", "translation"},
+    "translating": {"bundle", "decoding", "translation"},
+    "translator": {"engine", "translating"},
     "training": {"model", "text", "decoding", "evaluation", "bundle", "translator", "configfile"},
     "server": {"translator", "visualize"},
 }

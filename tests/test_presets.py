@@ -106,11 +106,25 @@ def test_valid_len_s_embeddings_are_torch_s_own() -> None:
     assert float(model.src_embedding.weight.detach().std()) == pytest.approx(1.0, rel=0.01)
 
 
-def test_hyunwoongko_s_biases_are_torch_s_own() -> None:
+@pytest.mark.parametrize("preset", ["valid_len", "hyunwoongko", "labml", "hkproj-article", "hkproj", "annotated"])
+def test_biases_are_torch_s_own(preset: str) -> None:
+    """These implementations draw matrices anew and leave biases as nn.Linear drew them."""
     torch.manual_seed(11)
-    model = Transformer(ModelConfig.preset("hyunwoongko", **FULL, n_encoder_layers=1, n_decoder_layers=0))
-    largest = float(model.encoder.layers[0].self_attention.query.bias.detach().abs().max())
-    assert 0.97 * 0.044194173824159216 < largest <= 0.044194173824159216
+    model = Transformer(ModelConfig.preset(preset, **FULL, n_encoder_layers=1, n_decoder_layers=1))
+    biased = [part for part in model.modules() if isinstance(part, nn.Linear) and part.bias is not None]
+    assert len(biased) >= 5
+    for part in biased:
+        bound = {512: 0.044194173824159216, 2048: 0.022097086912079608}[part.in_features]
+        assert 0.97 * bound < float(part.bias.detach().abs().max()) <= bound * (1 + 1e-6)
+
+
+@pytest.mark.parametrize("preset", ["transformer-tiny", "transformer-base", "marian"])
+def test_biases_that_begin_at_zero(preset: str) -> None:
+    shape = {**SMALL, "src_vocab_size": 29}
+    model = Transformer(ModelConfig.preset(preset, **shape))
+    biases = [parameter for name, parameter in model.named_parameters() if name.endswith("bias")]
+    assert biases
+    assert not any(bool(bias.any()) for bias in biases)
 
 
 @pytest.mark.parametrize("preset", PRESETS)

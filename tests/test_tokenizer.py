@@ -208,6 +208,11 @@ def damaged(text: str) -> Iterator[tuple[str, bytes]]:
     yield "not a tokenizer file", json.dumps({**whole, "model": {"type": "Nothing"}}).encode()
     added = {"id": 1, "content": "<pad>", "special": True, "normalized": False, "single_word": False}
     yield "added tokens", json.dumps({**whole, "added_tokens": [{**added, "lstrip": False, "rstrip": False}]}).encode()
+    padding = {"strategy": "BatchLongest", "direction": "Right", "pad_to_multiple_of": None}
+    padding |= {"pad_id": 1, "pad_type_id": 0, "pad_token": "<pad>"}
+    truncation = {"direction": "Right", "max_length": 5, "strategy": "LongestFirst", "stride": 0}
+    yield "cuts or pads", json.dumps({**whole, "padding": padding}).encode()
+    yield "cuts or pads", json.dumps({**whole, "truncation": truncation}).encode()
     lossy = [("pre_tokenizer", {"type": "Whitespace"}), ("decoder", None), ("decoder", {"type": "Fuse"})]
     for key, value in lossy:
         yield "does not give back the text", json.dumps({**whole, key: value}).encode()

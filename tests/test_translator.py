@@ -166,7 +166,7 @@ def test_options_are_those_of_the_model_unless_given(translator: Translator) -> 
     [
         ({"beamsize": 4}, r'called "beamsize" \(did you mean "beam_size"\?\)'),
         ({"atention": True}, r'called "atention" \(did you mean "attention"\?\)'),
-        ({"terms": 1}, r'no option of a translation is called "terms"'),
+        ({"strict_term": 1}, r'called "strict_term" \(did you mean "strict_terms"\?\)'),
         ({"beam_size": 0}, '"beam_size" is 0'),
         ({"beam_size": 2, "n_best": 3}, "n_best 3 needs a beam_size of at least 3"),
         ({"batch_tokens": 0}, "batch_tokens is 0; give a whole number of at least 1"),
@@ -356,11 +356,13 @@ def test_sampling_draws_by_seed_and_line(translator: Translator) -> None:
 def test_fields_are_json(translator: Translator) -> None:
     best = translator.translate(LINES[2], n_best=3, attention=True)
     fields = json.loads(json.dumps(best.fields()))
-    shared = ["text", "score", "logprob", "finished", "tokens", "token_logprobs", "ids"]
+    shared = ["text", "score", "logprob", "finished", "unmet", "words", "tokens", "token_logprobs", "ids"]
     assert list(fields) == [*shared, "src_tokens", "alternatives"]
-    assert all(fields[name] == getattr(best, name) for name in [*shared, "src_tokens"])
-    for other, found in zip(fields["alternatives"], best.alternatives, strict=True):
-        assert other == {name: getattr(found, name) for name in shared}
+    assert fields["src_tokens"] == best.src_tokens
+    for other, found in zip([fields, *fields["alternatives"]], [best, *best.alternatives], strict=True):
+        assert [tuple(word) for word in other["words"]] == found.words
+        assert all(other[name] == getattr(found, name) for name in shared if name != "words")
+    assert all(list(other) == shared for other in fields["alternatives"])
 
 
 def test_damaged_weights_are_said(translator: Translator) -> None:

@@ -31,3 +31,16 @@ SLOPE = 1e-4
 
 # Norms against plain sums in float64 where the spread may be a millionth of the mean: ten of sixteen digits are left.
 CANCELLED = 1e-6
+
+# Log-probabilities of a token with weights and activations in int8 (a scale per row, steps of 1/127 of its largest
+# value) against float32: half a step is 0.4 % of a row's largest value, and a few layers add up to some per cent of
+# logits that reach ten.
+INT8 = 0.5
+
+# Log-probabilities of a token with weights rounded to 16 bits (bfloat16 keeps 8 significant ones: 0.2 %), logits
+# reaching ten.
+SHORT_WEIGHTS = 0.1
+
+# The same int8 arithmetic on weights that CTranslate2 quantised itself when loading; a weight on the edge of a step may
+# fall on either side.
+SAME_INT8 = 1e-2

@@ -84,6 +84,9 @@ class ModelConfig(Config):
     embedding_init: Literal["normal", "like_init"] = Field(
         "normal", description="normal: N(0, 1/d_model); like_init: as the other matrices (torch: N(0, 1))"
     )
+    bias_init: Literal["zero", "torch"] | None = Field(
+        None, description="biases: zero, or torch: U(±1/sqrt(fan_in)); null: zero for xavier, else torch"
+    )
     dropout: Fraction = Field(0.1, description="probability, on each sub-layer's output before it is added")
     attention_dropout: Fraction | None = Field(None, description="probability, on attention weights; null: dropout")
     activation_dropout: Fraction | None = Field(None, description="probability, inside the feed-forward; null: dropout")
@@ -159,9 +162,9 @@ class TokenizerConfig(Config):
     """How text becomes token ids."""
 
     kind: Literal["bpe", "unigram", "wordlevel", "rules", "sentencepiece"] = Field("bpe", description="algorithm")
-    vocab_size: Positive = Field(8000, description="tokens, the special ones included (word level: at most)")
+    vocab_size: Positive = Field(8000, description="tokens at most, the special ones included")
     joint: bool = Field(True, description="one vocabulary for both languages")
-    lowercase: bool = Field(False, description="lower-case all text first")
+    lowercase: bool = Field(False, description="lower-case all text first (rules: always)")
     min_frequency: Positive = Field(2, description="occurrences below which a word (bpe: a merge) is left out")
     bpe_dropout: Fraction = Field(0.0, description="probability of leaving out a merge, training text only")
     path: str | None = Field(None, description="a tokenizer file, or a folder that holds some: loaded if it exists")
@@ -297,12 +300,16 @@ class DecodeConfig(Config):
     max_length_extra: Count = Field(10, description="target tokens on top of the ratio")
     max_length: Positive | None = Field(None, description="target tokens; where set, in place of ratio and extra")
     min_length: Count = Field(0, description="target tokens before the end may come")
+    min_length_ratio: Annotated[float, Field(ge=0.0)] = Field(
+        0.0, description="target tokens per source token before the end may come; the larger of both counts"
+    )
     sample: bool = Field(False, description="draw tokens at random in place of searching")
     temperature: Annotated[float, Field(gt=0.0)] = Field(1.0, description="logits are divided by this before drawing")
     top_k: Count = Field(0, description="draw from the k likeliest only; 0: all")
     top_p: Annotated[float, Field(gt=0.0, le=1.0)] = Field(1.0, description="draw from the likeliest that reach p")
     seed: Seed = Field(1, description="of the sampling; line k draws from (seed, k)")
     no_repeat_ngram: Count = Field(0, description="no n-gram of this size twice in a translation; 0: off")
+    suppress: tuple[str, ...] = Field((), description="target tokens that never come, as a translation shows them")
 
     @model_validator(mode="after")
     def _possible(self) -> Self:
@@ -312,6 +319,10 @@ class DecodeConfig(Config):
             )
         if self.max_length is not None and self.min_length > self.max_length:
             raise ValueError(f"min_length {self.min_length} is above max_length {self.max_length}")
+        if self.max_length is None and self.min_length_ratio > self.max_length_ratio:
+            raise ValueError(
+                f"min_length_ratio {self.min_length_ratio} is above max_length_ratio {self.max_length_ratio}"
+            )
         return self
 
     def limit(self, src_length: int) -> int:
@@ -319,6 +330,13 @@ class DecodeConfig(Config):
         if self.max_length is not None:
             return self.max_length
         return max(1, math.floor(self.max_length_ratio * src_length) + self.max_length_extra)
+
+    def least(self, src_length: int, limit: int) -> int:
+        """The target tokens that come before ``</s>``, for a source as above and at most ``limit`` target tokens.
+
+        The ratio leaves room for ``</s>`` within the limit; ``min_length`` is taken as it is.
+        """
+        return max(self.min_length, min(math.floor(self.min_length_ratio * src_length), limit - 1))
 
 
 class RunConfig(Config):

@@ -107,6 +107,21 @@ def _override(values: dict[str, Any], assignment: str) -> Place:
     return place
 
 
+def parse_settings(assignments: list[str]) -> dict[str, Any]:
+    """The values of plain ``KEY=VALUE`` words, read as YAML. Raises :class:`UsageError` for one that is none,
+    :class:`ConfigError` for a key that stands twice."""
+    values: dict[str, Any] = {}
+    for assignment in assignments:
+        key, equals, text = assignment.partition("=")
+        key = key.strip()
+        if not equals or not key:
+            raise UsageError(f'"{assignment}" is not KEY=VALUE; write for example n_heads=8.')
+        if key in values:
+            raise ConfigError(f'the key "{key}" stands twice; keep one.')
+        values[key] = _parse(text, f'"{assignment}"', {})
+    return values
+
+
 def _read(path: Path) -> str:
     try:
         content = path.read_bytes()

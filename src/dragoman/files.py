@@ -30,18 +30,19 @@ def _permissions() -> int:
 def atomic_file(path: str | os.PathLike[str], mode: str = "w") -> Iterator[IO[Any]]:
     """Open a temporary file beside ``path`` and rename it over ``path`` when the block ends without error.
 
-    ``mode`` is ``"w"`` (UTF-8 text, line feeds kept) or ``"wb"``.
+    Until then ``name`` of the stream is the temporary file's. ``mode`` is ``"w"`` (UTF-8 text, line feeds kept) or ``"wb"``.
     Raises :class:`DragomanError` where the place cannot be written.
     """
     path = Path(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
+        os.close(handle)
     except OSError as error:
         raise _refuse(path, error) from error
     text = {} if "b" in mode else {"encoding": "utf-8", "newline": "\n"}
     try:
-        with os.fdopen(handle, mode, **text) as stream:  # type: ignore[call-overload]  # mode is not a literal
+        with open(name, mode, **text) as stream:  # type: ignore[call-overload]  # mode is not a literal
             yield stream
             stream.flush()
             os.fsync(stream.fileno())

@@ -22,10 +22,12 @@ _BASE: dict[str, Any] = {
     "d_model": 512, "n_heads": 8, "n_encoder_layers": 6, "n_decoder_layers": 6, "d_ff": 2048, "dropout": 0.1,
 }  # fmt: skip
 
+# What a loop of xavier_uniform_ over all parameters of more than one dimension leaves: embeddings like the
+# matrices, biases as PyTorch drew them.
+_XAVIER: dict[str, Any] = {"init": "xavier", "embedding_init": "like_init", "bias_init": "torch"}
+
 # github.com/hkproj/pytorch-transformer and its article: pre-norm, n-1 deviation with eps outside, Xavier everywhere.
-_HKPROJ: dict[str, Any] = {
-    **_BASE, "norm_eps": 1e-6, "init": "xavier", "embedding_init": "like_init", "max_length": 350, "src_bos": True,
-}  # fmt: skip
+_HKPROJ: dict[str, Any] = {**_BASE, **_XAVIER, "norm_eps": 1e-6, "max_length": 350, "src_bos": True}
 
 PRESETS: dict[str, dict[str, Any]] = {
     # Wu et al., ACL 2021: the Transformer-Tiny that small corpora such as Multi30k want.
@@ -58,7 +60,7 @@ PRESETS: dict[str, dict[str, Any]] = {
     },
     # labml_nn.transformers: pre-norm, no dropout on the embeddings, Xavier everywhere.
     "labml": {
-        **_BASE, "embedding_dropout": 0.0, "init": "xavier", "embedding_init": "like_init", "max_length": 5000,
+        **_BASE, **_XAVIER, "embedding_dropout": 0.0, "max_length": 5000,
     },
     # The article and the repository of May 2023; of August 2023; since September 2023.
     "hkproj-article": {**_HKPROJ, "norm": "std_scalar"},
@@ -66,7 +68,7 @@ PRESETS: dict[str, dict[str, Any]] = {
     "hkproj": {**_HKPROJ, "norm": "std", "attention_bias": False},
     # The Annotated Transformer (Rush et al. 2018, 2022): its vocabulary begins <s>, </s>, <blank>, <unk>.
     "annotated": {
-        **_BASE, "norm": "std", "norm_eps": 1e-6, "init": "xavier", "embedding_init": "like_init", "max_length": 5000,
+        **_BASE, **_XAVIER, "norm": "std", "norm_eps": 1e-6, "max_length": 5000,
         "src_pad_id": 2, "tgt_pad_id": 2, "bos_id": 0, "eos_id": 1, "src_bos": True,
     },
     # torch.nn.Transformer with its defaults: a final norm even after post-norm layers.

@@ -13,6 +13,8 @@ from dragoman.cli import common
 from dragoman.errors import DataError
 
 if TYPE_CHECKING:
+    from dragoman.bundle import Bundle
+    from dragoman.config import ModelConfig
     from dragoman.model.transformer import Transformer
 
 # The first part of a parameter's name -> what it is counted as. A tied matrix bears its first name alone.
@@ -35,6 +37,9 @@ _TIED = {
 def info(
     source: Annotated[Path, typer.Argument(metavar="MODEL|CONFIG", help="A model directory or a configuration file.")],
     as_json: Annotated[bool, typer.Option("--json", help="Everything as JSON.")] = False,
+    export: Annotated[
+        str | None, typer.Option("--export", metavar="FORMAT", help="Say what dragoman convert --to FORMAT would do.")
+    ] = None,
     quiet: common.Quiet = False,
     verbose: common.Verbose = False,
 ) -> None:
@@ -44,14 +49,15 @@ def info(
     Example:
       dragoman info runs/demo/best
       dragoman info recipes/multi30k-en-de.yaml
+      dragoman info runs/demo/best --export marian
     """
     if not source.exists():
         raise DataError(f"{source} does not exist; give a model directory or a configuration file.")
-    facts = _model(source) if source.is_dir() else _configuration(source)
+    facts = _model(source, export) if source.is_dir() else _configuration(source, export)
     print(json.dumps(facts, indent=2, ensure_ascii=False) if as_json else _text(facts))
 
 
-def _model(folder: Path) -> dict[str, Any]:
+def _model(folder: Path, export: str | None) -> dict[str, Any]:
     """The facts of a model directory, which is read whole, so that what is shown can be loaded."""
     from dragoman.bundle import load_bundle
 
@@ -73,11 +79,12 @@ def _model(folder: Path) -> dict[str, Any]:
         "tied": _TIED[config.tie_embeddings],
         "size": {"on disk": _megabytes(stored), **_memory(parameters["total"])},
         "scores": card_scores(bundle.card),
+        **_export(export, bundle),
         "settings": {"model": config.model_dump(mode="json"), "decode": bundle.decode.model_dump(mode="json")},
     }
 
 
-def _configuration(path: Path) -> dict[str, Any]:
+def _configuration(path: Path, export: str | None) -> dict[str, Any]:
     """The facts of a training configuration; nothing is read but the file itself."""
     from dragoman.configfile import load_config
 
@@ -98,8 +105,23 @@ def _configuration(path: Path) -> dict[str, Any]:
         "parameters": parameters,
         "tied": _TIED[shape.tie_embeddings],
         "size": _memory(parameters["total"]),
+        **_export(export, shape),
         "settings": config.model_dump(mode="json"),
     }
+
+
+def _export(name: str | None, what: Bundle | ModelConfig) -> dict[str, Any]:
+    """What an export to the format would rewrite and refuse; nothing where no format was asked for.
+
+    Of a configuration only the model's shape is judged: its tokenizer may still change.
+    """
+    if name is None:
+        return {}
+    from dragoman import interop
+    from dragoman.config import ModelConfig
+
+    way = interop.plan_export(name, what) if isinstance(what, ModelConfig) else interop.plan_save(what, name)
+    return {f"export to {name}": {"possible": not way.refused, "rewritten": way.steps, "refused": list(way.refused)}}
 
 
 def parameters_by_part(model: Transformer) -> dict[str, int]:
@@ -151,6 +173,10 @@ def _text(facts: dict[str, Any]) -> str:
                 "size:",
                 *(f"  {part:<16}{one['MB']:>11,.2f} MB {one['MiB']:>11,.2f} MiB" for part, one in value.items()),
             ]
+        elif name.startswith("export to "):
+            lines.append(f"{name}: " + ("possible" if value["possible"] else "refused"))
+            lines += [f"  rewritten exactly: {step}" for step in value["rewritten"]]
+            lines += [f"  refused: {reason}" for reason in value["refused"]]
         elif name == "scores":
             lines += ["scores, from the model card:"] if value else ["scores: none in the model card"]
             lines += [f"  {row['on']}: " + "  ".join(list(filter(None, row.values()))[1:]) for row in value]

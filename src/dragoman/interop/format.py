@@ -7,25 +7,43 @@ for the number of a layer.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
 
+import torch
 from torch import Tensor
 
 from dragoman.config import ModelConfig
 
 Settings = Mapping[str, tuple[Any, ...]]
 State = dict[str, Tensor]
+Axis = int | Literal["flat"] | None
 
 
 @dataclass(frozen=True)
 class Slot:
-    """Where one of our tensors stands: a foreign key, or the slice ``part`` of ``of`` equal slices of its rows."""
+    """Where one of our tensors stands: a foreign key, or the slice ``part`` of ``of`` equal slices of its rows.
+
+    ``row``: a vector of ours stands there as the only row of a matrix, [1,N].
+    """
 
     key: str
     part: int = 0
     of: int = 1
+    row: bool = False
+
+    def whole(self, ours: torch.Size) -> torch.Size:
+        """The shape under the key for a tensor of ours of this shape."""
+        return torch.Size((1, *ours)) if self.row else torch.Size((ours[0] * self.of, *ours[1:]))
+
+    def ours(self, whole: torch.Size) -> torch.Size:
+        """The shape that a tensor of ours has where the key holds this shape of at least one axis."""
+        return whole[1:] if self.row and len(whole) > 1 else torch.Size((whole[0] // self.of, *whole[1:]))
+
+    def take(self, whole: Tensor) -> Tensor:
+        """Our tensor out of what the key holds."""
+        return whole[0] if self.row else whole.chunk(self.of)[self.part]
 
 
 @dataclass(frozen=True)
@@ -41,7 +59,7 @@ def module(name: str) -> dict[str, str]:
     return {"weight": f"{name}.weight", "bias": f"{name}.bias"}
 
 
-Resolve = Callable[[dict[str, Any], "Collection[str] | None"], "tuple[Format, dict[str, Any], list[str]]"]
+Resolve = Callable[[dict[str, Any], "Mapping[str, Tensor] | None"], "tuple[Format, dict[str, Any], list[str]]"]
 
 
 @dataclass(frozen=True)
@@ -51,8 +69,10 @@ class Format:
     ``signature`` is a regular expression that a key of this format alone matches. ``preset`` gives the settings
     that its code has by default. Each of ``revisions`` maps a ModelConfig field to the values that the code can
     compute; a field that is absent may have any value. ``positions`` are the keys of the source's and the
-    target's position tables, whose axis ``position_axis`` has the size 1 (None: any layout is read, and [L,1,D]
-    is written). ``partial``: tensors of ours without a place in the format are new on import, left out on export.
+    target's position tables, whose axis ``position_axis`` has the size 1 ("flat": they are [L,D]; None: any layout
+    is read, and [L,1,D] is written). ``tensors`` are single tensors of ours with a place of their own. ``aliases``
+    are further keys of what a key holds: one of them is enough, those that are there are equal, and all are written.
+    ``partial``: tensors of ours without a place in the format are new on import, left out on export.
     ``facts`` are those that the format alone has; ``resolve`` turns them into a table.
     """
 
@@ -65,18 +85,22 @@ class Format:
     revisions: tuple[Settings, ...]
     norm: Mapping[str, str] = field(default_factory=lambda: {"weight": "weight", "bias": "bias"})
     positions: tuple[str, str] | None = None
-    position_axis: int | None = None
+    position_axis: Axis = None
+    tensors: Mapping[str, Slot] = field(default_factory=dict)
+    aliases: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     variants: Mapping[str, Variant] = field(default_factory=dict)
     partial: bool = False
     facts: tuple[str, ...] = ()
     resolve: Resolve | None = None
 
-    def resolved(self, facts: dict[str, Any], keys: Collection[str] | None) -> tuple[Format, dict[str, Any], list[str]]:
+    def resolved(
+        self, facts: dict[str, Any], weights: Mapping[str, Tensor] | None
+    ) -> tuple[Format, dict[str, Any], list[str]]:
         """The format as its own facts shape it, the facts that are left, and what is wrong with them.
 
-        ``keys`` are the weights' on import, None on export.
+        ``weights`` are None on export, where ``tie_embeddings`` is always among the facts.
         """
-        return (self, dict(facts), []) if self.resolve is None else self.resolve(facts, keys)
+        return (self, dict(facts), []) if self.resolve is None else self.resolve(facts, weights)
 
     def slots(self, n_encoder_layers: int, n_decoder_layers: int) -> dict[str, Slot]:
         """Our name of every tensor that the format has room for, and its slot."""
@@ -86,8 +110,8 @@ class Format:
             numbers = range(layers[ours.split(".")[0]]) if "*" in ours else (0,)
             for number in numbers:
                 for name, slot in self._leaves(ours, theirs):
-                    slots[name.replace("*", str(number))] = Slot(slot.key.replace("*", str(number)), slot.part, slot.of)
-        return slots
+                    slots[name.replace("*", str(number))] = replace(slot, key=slot.key.replace("*", str(number)))
+        return {**slots, **self.tensors}
 
     def _leaves(self, ours: str, theirs: str) -> Iterator[tuple[str, Slot]]:
         kind = ours.rsplit(".", 1)[-1]
@@ -110,6 +134,11 @@ class Format:
     def allowed(self, name: str) -> set[Any]:
         """The values of a ModelConfig field that some revision can compute."""
         return {value for revision in self.revisions for value in revision.get(name, ())}
+
+
+def same(one: Tensor, other: Tensor) -> bool:
+    """Whether two tensors are of one type and shape and equal."""
+    return one.dtype == other.dtype and torch.equal(one, other)
 
 
 def setting(config: ModelConfig, name: str) -> Any:

@@ -39,7 +39,7 @@ def our_shapes(slots: Mapping[str, Slot], tensors: Mapping[str, torch.Tensor]) -
     for name, slot in slots.items():
         tensor = tensors.get(slot.key)
         if tensor is not None and tensor.ndim:
-            shapes[name] = torch.Size((tensor.shape[0] // slot.of, *tensor.shape[1:]))
+            shapes[name] = slot.ours(tensor.shape)
     return shapes
 
 

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from dragoman.config import ModelConfig
-from dragoman.interop.format import Format, State
+from dragoman.interop.format import Axis, Format, State
 from dragoman.model.positions import sinusoid_halves_table, sinusoid_table
 
 
@@ -47,6 +47,18 @@ def kind_of(table: Tensor) -> str:
     return "learned"
 
 
+def _rows(tensor: Tensor, axis: Axis) -> Tensor | None:
+    """The table [L,D] in a buffer of the layout ``Format.position_axis``, None for another shape."""
+    if tensor.numel() and tensor.ndim == 2 and axis in (None, "flat"):
+        return tensor
+    if tensor.ndim != 3 or tensor.numel() == 0 or axis == "flat":
+        return None
+    sizes = list(tensor.shape[:2])
+    if axis is None:
+        axis = sizes.index(1) if 1 in sizes else 0
+    return tensor.squeeze(axis) if sizes[axis] == 1 else None
+
+
 class PositionTables:
     """The tables that stand in a state dict of some format, as [L,D], by side (``src``, ``tgt``)."""
 
@@ -65,26 +77,26 @@ class PositionTables:
             self.unsupported.append(f"{' and '.join(sorted(self.keys))} hold different kinds of positions")
         elif self.kind is not None and self.kind not in fmt.allowed("positions"):
             self.unsupported.append(
-                f"{' and '.join(sorted(self.keys))} hold no interleaved sinusoids, which its code knows only"
+                f"{' and '.join(sorted(self.keys))} hold no {_known_sinusoids(fmt)}, which its code knows only"
             )
 
-    def _read(self, side: str, key: str, tensor: Tensor, axis: int | None) -> None:
-        shape = list(tensor.shape)
-        if axis is None and tensor.ndim == 2:
-            tensor = tensor[None]
-        if axis is None and 1 in tensor.shape[:2]:
-            axis = list(tensor.shape).index(1)
-        if axis is None or tensor.ndim != 3 or tensor.shape[axis] != 1 or tensor.numel() == 0:
-            layout = {0: "[1, L, D]", 1: "[L, 1, D]", None: "[L, 1, D], [1, L, D] or [L, D]"}[axis]
-            self.wrong_shape.append(f"{key} is {shape} and should be {layout}")
+    def _read(self, side: str, key: str, tensor: Tensor, axis: Axis) -> None:
+        table = _rows(tensor, axis)
+        if table is None:
+            layout = {0: "[1, L, D]", 1: "[L, 1, D]", "flat": "[L, D]", None: "[L, 1, D], [1, L, D] or [L, D]"}[axis]
+            self.wrong_shape.append(f"{key} is {list(tensor.shape)} and should be {layout}")
         else:
-            self.tables[side] = tensor.squeeze(axis)
+            self.tables[side] = table
 
     def seen(self) -> dict[str, Any]:
         """The ModelConfig fields that the tables decide; the longest one says ``max_length``."""
         if self.kind is None:
             return {}
         return {"positions": self.kind, "max_length": max(table.shape[0] for table in self.tables.values())}
+
+
+def _known_sinusoids(fmt: Format) -> str:
+    return "sinusoids in halves" if "sinusoidal_halves" in fmt.allowed("positions") else "interleaved sinusoids"
 
 
 def write_positions(fmt: Format, config: ModelConfig, state: State, dtype: torch.dtype) -> State:
@@ -99,7 +111,7 @@ def write_positions(fmt: Format, config: ModelConfig, state: State, dtype: torch
             table = sinusoid_halves_table(config.max_length, config.d_model).to(dtype)
         else:
             table = state[f"{side}_positions.weight"]
-        if fmt.position_axis is not None or config.positions != "learned":
+        if isinstance(fmt.position_axis, int) or (fmt.position_axis is None and config.positions != "learned"):
             table = table.unsqueeze(1 if fmt.position_axis is None else fmt.position_axis)
         written[key] = table
     return written

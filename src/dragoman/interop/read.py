@@ -11,11 +11,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from dragoman.bundle import empty_model
 from dragoman.config import ModelConfig
 from dragoman.errors import ConfigError, ConversionError, nearest
 from dragoman.interop import infer
 from dragoman.interop.checkpoint import state_dict_of
-from dragoman.interop.format import Format, Slot, State, Variant, computes, refusal
+from dragoman.interop.format import Format, Slot, State, Variant, computes, refusal, same
 from dragoman.interop.positions import PositionTables
 from dragoman.model.transformer import Transformer
 from dragoman.presets import PRESETS
@@ -56,6 +57,7 @@ def read(fmt: Format, checkpoint: Mapping[str, Any], dtype: torch.dtype, facts: 
     tensors = _tensors(state_dict_of(checkpoint), problems)
     fmt, facts, wrong = fmt.resolved(facts, tensors)
     problems.unsupported.extend(wrong)
+    _fold_aliases(fmt.aliases, tensors, problems)
     layers = {f"n_{stack}_layers": infer.count_layers(fmt, tensors, stack) for stack in ("encoder", "decoder")}
     slots = fmt.slots(layers["n_encoder_layers"], layers["n_decoder_layers"])
     if not any(slot.key in tensors for slot in slots.values()):
@@ -72,8 +74,7 @@ def read(fmt: Format, checkpoint: Mapping[str, Any], dtype: torch.dtype, facts: 
         seen["positions"] = "table"
     config = _config(fmt, seen, facts, problems)
     _check_settings(fmt, config, problems)
-    with torch.device("meta"):
-        model = Transformer(config)
+    model = empty_model(config, "meta")
     expected = {name: tensor.shape for name, tensor in model.state_dict().items()}
     table = variant.table(config.max_length, config.d_model) if variant.table is not None else None
     state = _position_state(fmt, config, tables, table, problems)
@@ -99,6 +100,17 @@ def _tensors(state_dict: Mapping[str, Any], problems: Problems) -> dict[str, Ten
             kind = f"{value.dtype}" if isinstance(value, Tensor) else type(value).__name__
             problems.unsupported.append(f"{key} holds {kind}, not floating-point numbers")
     return tensors
+
+
+def _fold_aliases(aliases: Mapping[str, tuple[str, ...]], tensors: dict[str, Tensor], problems: Problems) -> None:
+    """Leave what has several keys under the first of them, where all that are there agree."""
+    for key, others in aliases.items():
+        for other in others:
+            if other not in tensors:
+                continue
+            tensor = tensors.pop(other)
+            if not same(tensors.setdefault(key, tensor), tensor):
+                problems.unsupported.append(f"{key} and {other} differ, and its code has one matrix for both")
 
 
 def _variant(fmt: Format, facts: dict[str, Any], problems: Problems) -> Variant:
@@ -189,7 +201,7 @@ def _check_keys(
         if slot is None:
             continue
         used.add(slot.key)
-        whole = torch.Size((shape[0] * slot.of, *shape[1:]))
+        whole = slot.whole(shape)
         if slot.key not in tensors:
             problems.missing.append(slot.key)
         elif tensors[slot.key].shape != whole:
@@ -212,7 +224,7 @@ def _check_tie(
 def _value(slot: Slot | None, tensors: Mapping[str, Tensor], shape: torch.Size) -> Tensor:
     """The tensor in a slot; a new one where the format has none: zeros for a bias, N(0, 1/D) for a matrix."""
     if slot is not None:
-        return tensors[slot.key].chunk(slot.of)[slot.part]
+        return slot.take(tensors[slot.key])
     return torch.zeros(shape) if len(shape) == 1 else torch.empty(shape).normal_(std=1.0 / math.sqrt(shape[1]))
 
 

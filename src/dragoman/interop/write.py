@@ -52,7 +52,7 @@ def plan(fmt: Format, config: ModelConfig) -> ExportPlan:
 
 def write(fmt: Format, model: Transformer, facts: dict[str, Any]) -> State:
     """The state dict that the foreign code loads, in the model's type, on the CPU; every tensor is a copy."""
-    fmt, facts, problems = fmt.resolved(facts, None)
+    fmt, facts, problems = fmt.resolved({**facts, "tie_embeddings": model.config.tie_embeddings}, None)
     facts.pop("tie_embeddings", None)
     facts.pop("variant", None)
     problems += [f'unknown fact "{name}"{nearest(name, list(fmt.facts))}' for name in facts]
@@ -65,6 +65,7 @@ def write(fmt: Format, model: Transformer, facts: dict[str, Any]) -> State:
             state, config = rewrite(state, config)
         written, problems = _gathered(fmt.slots(config.n_encoder_layers, config.n_decoder_layers), state)
         written.update(write_positions(fmt, config, state, model.output.weight.dtype))
+        written.update({other: written[key] for key, others in fmt.aliases.items() for other in others})
     if problems:
         raise ConversionError(
             f"cannot write this model as {fmt.name}: {'; '.join(problems)}; choose another format for it."
@@ -81,7 +82,7 @@ def _gathered(slots: dict[str, Slot], state: State) -> tuple[State, list[str]]:
             continue
         stored = parts.setdefault(slot.key, [])
         if len(stored) == slot.part:
-            stored.append(state[name])
+            stored.append(state[name][None] if slot.row else state[name])
         elif not torch.equal(stored[slot.part], state[name]):
             problems.append(f"{slot.key} would hold two matrices that differ, one of them {name}")
     return {key: tensors[0] if len(tensors) == 1 else torch.cat(tensors) for key, tensors in parts.items()}, problems

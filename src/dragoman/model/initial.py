@@ -12,20 +12,22 @@ from dragoman.config import ModelConfig
 def initialise(module: nn.Module, config: ModelConfig) -> None:
     """Draw the matrices of ``module`` as ``config.init`` says; norms and learned positions keep their own.
 
-    xavier: U(±sqrt(6 / (fan_in + fan_out))) (Glorot and Bengio 2010), each projection as a matrix of its own,
-    biases zero. kaiming: U(±sqrt(6 / fan_in)) (He et al. 2015), biases as PyTorch draws them. torch: PyTorch's
-    own values. Embeddings: N(0, 1/D), so that they have length 1 in expectation and unit variance once
-    scaled by sqrt(D); or like the matrices (``embedding_init``).
+    xavier: U(±sqrt(6 / (fan_in + fan_out))) (Glorot and Bengio 2010), each projection as a matrix of its own.
+    kaiming: U(±sqrt(6 / fan_in)) (He et al. 2015). torch: PyTorch's own values. Biases (``bias_init``): zero, or
+    as PyTorch draws them, U(±1 / sqrt(fan_in)). Embeddings: N(0, 1/D), so that they have length 1 in expectation
+    and unit variance once scaled by sqrt(D); or like the matrices (``embedding_init``).
     """
+    bias = config.bias_init or ("zero" if config.init == "xavier" else "torch")
     for part in module.modules():
         if isinstance(part, nn.Embedding):
             if config.embedding_init == "normal":
                 nn.init.normal_(part.weight, std=config.d_model**-0.5)
             elif config.init != "torch":
                 _matrix(part.weight, config.init)
-        elif isinstance(part, nn.Linear) and config.init != "torch":
-            _matrix(part.weight, config.init)
-            if part.bias is not None and config.init == "xavier":
+        elif isinstance(part, nn.Linear):
+            if config.init != "torch":
+                _matrix(part.weight, config.init)
+            if part.bias is not None and bias == "zero":
                 nn.init.zeros_(part.bias)
 
 

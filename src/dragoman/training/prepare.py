@@ -17,7 +17,9 @@ from dragoman.training.report import Reporter
 
 Pairs = list[tuple[str, str]]
 # What may differ between a model that training goes on from and the configuration: it is no part of the shape.
-_FREE_FIELDS = {"dropout", "attention_dropout", "activation_dropout", "embedding_dropout", "init", "embedding_init"}
+_FREE_FIELDS = {
+    "dropout", "attention_dropout", "activation_dropout", "embedding_dropout", "init", "embedding_init", "bias_init",
+}  # fmt: skip
 
 
 @dataclass
@@ -43,7 +45,7 @@ def prepare(config: RunConfig, folder: Path, base: TokenizerPair | None, reporte
         tokenizers, corpus = TokenizerPair.load(vocabulary), TokenCorpus.open(tokens)
     else:
         reporter.news("reading the training text")
-        tokenizers = base or train_tokenizers(config.tokenizer, train, Path(data.dir))
+        tokenizers = base or train_tokenizers(config.tokenizer, train, Path(data.dir), (data.src_lang, data.tgt_lang))
         vocabulary.mkdir(parents=True, exist_ok=True)
         tokenizers.save(vocabulary)
         corpus = write_corpus(train(), tokenizers, data, tokens, clean=True)
@@ -78,7 +80,18 @@ def _split(config: RunConfig) -> tuple[Callable[[], Iterator[tuple[str, str]]], 
 
 
 def model_config(config: RunConfig, tokenizers: TokenizerPair) -> ModelConfig:
-    """The configuration's model with the sizes and ids of the tokenizers."""
+    """The configuration's model with the sizes and ids of the tokenizers.
+
+    A model has one ``<s>`` and one ``</s>`` for both sides. Raises :class:`ConfigError` where the source begins or
+    ends with one whose id is another token there.
+    """
+    for used, name in ((config.model.src_bos, "bos_id"), (config.model.src_eos, "eos_id")):
+        src, tgt = getattr(tokenizers.src, name), getattr(tokenizers.tgt, name)
+        if used and src != tgt:
+            raise ConfigError(
+                f"the source's tokenizer has {name} {src} and the target's {tgt}, but a model has one for both; "
+                f"use tokenizers that agree, or set model.src_{name.removesuffix('_id')}: false."
+            )
     return config.model.changed(
         src_vocab_size=tokenizers.src.vocab_size,
         tgt_vocab_size=tokenizers.tgt.vocab_size,

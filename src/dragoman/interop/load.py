@@ -1,0 +1,153 @@
+"""Somebody's model on disk becomes a :class:`Bundle`: weights, tokenizers, languages, and a card that says whence."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from dragoman import __version__
+from dragoman.bundle import Bundle
+from dragoman.config import DecodeConfig
+from dragoman.errors import ConfigError, ConversionError, DragomanError
+from dragoman.interop import marian_folder, native, read
+from dragoman.interop.format import Format
+from dragoman.interop.weights import SUFFIXES, read_weights
+from dragoman.model.transformer import Transformer
+from dragoman.text.tokenizer import Tokenizer, TokenizerPair
+
+# Facts that say what stands beside the weights; the others go to the model.
+BESIDE = ("tokenizer", "src_tokenizer", "tgt_tokenizer", "src_lang", "tgt_lang")
+_IDS = {
+    "src_pad_id": ("src", "pad_id"),
+    "tgt_pad_id": ("tgt", "pad_id"),
+    "bos_id": ("tgt", "bos_id"),
+    "eos_id": ("tgt", "eos_id"),
+}
+
+
+@dataclass
+class Foreign:
+    """What was read: the format, the model, and what stood beside it. ``note`` is the fault that a variant keeps."""
+
+    path: Path
+    format: str
+    model: Transformer
+    tokenizers: TokenizerPair | None
+    src_lang: str = "src"
+    tgt_lang: str = "tgt"
+    note: str = ""
+
+    def bundle(self) -> Bundle:
+        """A bundle with a card. Raises :class:`ConversionError` where there are no tokenizers to go with the model."""
+        if self.tokenizers is None:
+            raise ConversionError(
+                f"{self.path} holds weights alone, and a model directory needs tokenizers; give their files with "
+                "src_tokenizer= and tgt_tokenizer=, or with tokenizer= for a joint one."
+            )
+        return Bundle(self.model, self.tokenizers, DecodeConfig(), self.src_lang, self.tgt_lang, _card(self))
+
+
+def folder_format(path: Path) -> str | None:
+    """``dragoman`` or ``marian`` for a folder that holds such a model, None for a file.
+
+    Raises :class:`ConversionError` for a place that is neither a file nor a model's folder.
+    """
+    if path.is_file():
+        return None
+    if not path.is_dir():
+        raise ConversionError(f"{path} does not exist; give a file of weights or a model's folder.")
+    if marian_folder.is_model(path):
+        return "marian"
+    weights = sorted(file.name for file in path.iterdir() if file.suffix in SUFFIXES)
+    if not (path / "config.json").exists() and not (path / "best").exists() and weights:
+        raise ConversionError(f"{path} is a folder; give the file of weights in it, such as {path / weights[0]}.")
+    return "dragoman"
+
+
+def load_weights(path: Path, fmt: Format | None, dtype: torch.dtype, facts: dict[str, Any]) -> Foreign:
+    """A file of weights of a format (None: our own) with what ``facts`` say about the things beside it."""
+    beside = {name: facts.pop(name) for name in BESIDE if name in facts}
+    tokenizers = _tokenizers(beside)
+    if tokenizers is not None:
+        for name, (side, attribute) in _IDS.items():
+            facts.setdefault(name, getattr(getattr(tokenizers, side), attribute))
+    state, variant = read_weights(path), str(facts.get("variant", ""))
+    model = native.read(state, dtype, facts) if fmt is None else read.read(fmt, state, dtype, facts)
+    if tokenizers is not None:
+        _check_sizes(model, tokenizers, beside)
+    note = fmt.variants[variant].note if fmt is not None and variant in fmt.variants else ""
+    langs = {name: str(beside[name]) for name in ("src_lang", "tgt_lang") if name in beside}
+    return Foreign(path, native.NAME if fmt is None else fmt.name, model, tokenizers, note=note, **langs)
+
+
+def refuse_facts(name: str, facts: Mapping[str, Any]) -> None:
+    """Raise :class:`ConversionError` where facts were given that a self-describing folder has no use for."""
+    if facts:
+        raise ConversionError(f"a {name} folder says all about itself; leave out {', '.join(facts)}.")
+
+
+def _tokenizers(beside: Mapping[str, Any]) -> TokenizerPair | None:
+    """The tokenizers that the facts name."""
+    sides = [name for name in ("src_tokenizer", "tgt_tokenizer") if name in beside]
+    if "tokenizer" in beside:
+        if sides:
+            raise ConversionError(f"tokenizer= is the one for both sides; leave out {' and '.join(sides)}.")
+        both = _tokenizer(beside["tokenizer"], str(beside.get("src_lang", "")))
+        return TokenizerPair(both, both)
+    if not sides:
+        return None
+    if len(sides) == 1:
+        raise ConversionError(f"{sides[0]}= was given alone; give src_tokenizer= and tgt_tokenizer=, or tokenizer=.")
+    src, tgt = (_tokenizer(beside[f"{side}_tokenizer"], str(beside.get(f"{side}_lang", ""))) for side in ("src", "tgt"))
+    return TokenizerPair(src, tgt)
+
+
+def _tokenizer(path: Any, language: str) -> Tokenizer:
+    """A tokenizer's file, or a list of words (.txt: one a line, in the order of their ids)."""
+    path = Path(str(path))
+    try:
+        if path.suffix == ".txt":
+            from dragoman.text.rules import RulesTokenizer
+
+            return RulesTokenizer.from_words(path, language)
+        return Tokenizer.load(path)
+    except ConfigError:
+        raise
+    except DragomanError as error:
+        raise ConversionError(str(error)) from None
+
+
+def _check_sizes(model: Transformer, tokenizers: TokenizerPair, beside: Mapping[str, Any]) -> None:
+    """Every id that a tokenizer makes must have its row."""
+    config = model.config
+    for side, rows in (("src", config.src_vocab_size), ("tgt", config.tgt_vocab_size)):
+        size = getattr(tokenizers, side).vocab_size
+        if size != rows:
+            file = beside.get("tokenizer", beside.get(f"{side}_tokenizer"))
+            raise ConversionError(
+                f"{file} has {size} tokens, and the weights have {rows} rows for {side}; give the tokenizer that the "
+                "model was trained with."
+            )
+
+
+def _card(foreign: Foreign) -> str:
+    """A model card: whence the weights come, and what is wrong with them."""
+    config = foreign.model.config
+    parameters = sum(parameter.numel() for parameter in foreign.model.parameters())
+    rows = [
+        ("languages", f"{foreign.src_lang} → {foreign.tgt_lang}"),
+        ("converted from", f"{foreign.format} weights, {foreign.path.name}"),
+        ("parameters", f"{parameters:,}"),
+        ("shape", f"{config.n_encoder_layers}+{config.n_decoder_layers} layers, d_model {config.d_model}, "
+                  f"{config.n_heads} heads, d_ff {config.d_ff}"),
+        ("made with", f"dragoman {__version__}"),
+    ]  # fmt: skip
+    if foreign.note:
+        rows.append(("kept fault", foreign.note))
+    table = "\n".join(["| | |", "| --- | --- |", *(f"| {name} | {value} |" for name, value in rows)])
+    title = f"# {foreign.src_lang} → {foreign.tgt_lang}"
+    return f"{title}\n\n{table}\n\nTranslate with `dragoman translate THIS_FOLDER FILE`.\n"

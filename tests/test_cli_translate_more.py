@@ -1,0 +1,314 @@
+"""``dragoman translate`` with terms, several models, several processes, and on a terminal."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from bundles import LINES, make_bundle
+from conftest import RunCli
+from dragoman import Translator
+from dragoman.bundle import save_bundle
+from dragoman.cli import common, work
+from dragoman.cli import translate as command
+from dragoman.errors import RunError
+from dragoman.translating.terms import Terms
+
+WriteLines = Callable[[str, Sequence[str]], Path]
+LIMIT = ("--max-length", "12", "--beam-size", "2", "-q")
+DRAGOMAN = Path(sys.executable).with_name("dragoman")
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("bundle") / "model"
+    save_bundle(make_bundle(), folder)
+    save_bundle(make_bundle(seed=6), folder.with_name("other"))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def translator(model: Path) -> Translator:
+    return Translator.load(model, device="cpu")
+
+
+@pytest.fixture
+def text(write_lines: WriteLines) -> Path:
+    return write_lines("text", LINES)
+
+
+@pytest.fixture
+def terms(write_lines: WriteLines) -> Path:
+    return write_lines("terms.tsv", ["key\tSchlüssel", "", "harbour green\tZaun"])
+
+
+def test_terms(run_cli: RunCli, model: Path, translator: Translator, text: Path, terms: Path) -> None:
+    result = run_cli("translate", model, text, "--terms", terms, "--max-length", "30", "-q")
+    found = translator.translate(LINES, terms=Terms.read(terms), max_length=30)
+    assert (result.rc, result.stderr) == (0, "")
+    assert result.stdout == "".join(one.text.replace("\n", " ") + "\n" for one in found)
+    assert "Schlüssel" in result.stdout.split("\n")[1]
+    assert "Zaun" in result.stdout.split("\n")[2]
+
+
+def test_terms_that_cannot_be_met(run_cli: RunCli, model: Path, text: Path, terms: Path) -> None:
+    result = run_cli("translate", model, text, "--terms", terms, "--max-length", "2", "--jsonl", "-q")
+    assert result.rc == 0
+    assert result.stderr.splitlines() == [
+        'warning: line 2: the translation lacks "Schlüssel".',
+        'warning: line 3: the translation lacks "Zaun".',
+    ]
+    rows = [json.loads(line) for line in result.stdout.split("\n")[:-1]]
+    assert [row["unmet"] for row in rows] == [[], ["Schlüssel"], ["Zaun"], [], [], []]
+    result = run_cli("translate", model, text, "--terms", terms, "--max-length", "2", "--strict-terms", "-q")
+    assert (result.rc, result.stdout) == (1, "")
+    assert 'the translation of line 2 cannot hold "Schlüssel"; change the terms.' in result.stderr
+
+
+def test_a_file_of_terms_is_read_before_the_model(run_cli: RunCli, text: Path, write_lines: WriteLines) -> None:
+    bad = write_lines("bad", ["key\tSchlüssel", "no tab"])
+    result = run_cli("translate", "no-model", text, "--terms", bad)
+    assert (result.rc, result.stdout) == (1, "")
+    assert "bad, line 2: not a source term, a tab and a target phrase" in result.stderr
+    result = run_cli("translate", "no-model", text, "--terms", bad, "--sample")
+    assert result.rc == 2
+    assert "--terms need a search" in result.stderr
+
+
+def test_lengths_and_suppressed_tokens(run_cli: RunCli, model: Path, translator: Translator, text: Path) -> None:
+    tokens = translator.translate(LINES[0]).tokens[:2]
+    options = ["--min-length-ratio", "0.5", "--max-length-ratio", "1.5", "--no-repeat-ngram", "2"]
+    result = run_cli(
+        "translate", model, text, *options, "--suppress", tokens[0], "--suppress", tokens[1], "--jsonl", "-q"
+    )
+    found = translator.translate(
+        LINES, min_length_ratio=0.5, max_length_ratio=1.5, no_repeat_ngram=2, suppress=tuple(tokens)
+    )
+    assert [json.loads(line)["ids"] for line in result.stdout.split("\n")[:-1]] == [one.ids for one in found]
+    assert not any(set(tokens) & set(one.tokens) for one in found)
+    result = run_cli("translate", model, text, "--suppress", "nonsense")
+    assert result.rc == 1
+    assert 'suppress: "nonsense" is no token of the target vocabulary' in result.stderr
+
+
+def test_several_models(run_cli: RunCli, model: Path, text: Path, tmp_path: Path) -> None:
+    other = model.with_name("other")
+    result = run_cli("translate", model, text, "--ensemble", other, *LIMIT)
+    found = Translator.load([model, other], device="cpu").translate(LINES, max_length=12, beam_size=2)
+    assert result.stdout == "".join(one.text.replace("\n", " ") + "\n" for one in found)
+    save_bundle(make_bundle(joint=False), tmp_path / "misfit")
+    result = run_cli("translate", model, text, "--ensemble", tmp_path / "misfit")
+    assert (result.rc, result.stdout) == (1, "")
+    assert "model 2 of the ensemble has another source vocabulary" in result.stderr
+
+
+def test_alignments(run_cli: RunCli, model: Path, write_lines: WriteLines) -> None:
+    lines = ["The ferry leaves at nine.", "", "key"]
+    path = write_lines("text", lines)
+    result = run_cli("translate", model, path, "--alignments", "--scores", *LIMIT)
+    assert (result.rc, result.stderr) == (0, "")
+    plain = run_cli("translate", model, path, *LIMIT).stdout.split("\n")
+    for source, line, own in zip(lines, result.stdout.split("\n"), plain, strict=False):
+        score, text, links = line.split("\t")
+        assert text == own
+        pairs = [tuple(map(int, link.split("-"))) for link in links.split()]
+        assert bool(pairs) == bool(source)
+        assert all(0 <= one < len(source.split()) and 0 <= other < len(text.split()) for one, other in pairs)
+        assert float(score) <= 0
+    result = run_cli("translate", model, path, "--alignments", "--jsonl", "--n-best", "2", *LIMIT)
+    assert "-" in json.loads(result.stdout.split("\n")[0])["alignment"]
+    for options, code in ((["--n-best", "2"], 2), (["--split-sentences"], 2)):
+        result = run_cli("translate", model, path, "--alignments", *options, *LIMIT)
+        assert (result.rc, result.stdout) == (code, "")
+        assert "--alignments" in result.stderr
+
+
+# -- several processes -------------------------------------------------------------------------------------------------
+
+
+def test_workers_change_nothing(
+    run_cli: RunCli, model: Path, write_lines: WriteLines, terms: Path, tmp_path: Path
+) -> None:
+    """More windows than processes, so that the order is put to the test; draws and warnings are those of the lines."""
+    lines = [LINES[place % 6] for place in range(1700)]
+    path = write_lines("text", lines)
+    options = ["--max-length", "3", "--beam-size", "1", "--terms", terms, "--jsonl", "-q"]
+    alone = run_cli("translate", model, path, *options)
+    result = run_cli("translate", model, path, *options, "--workers", "2", "-o", tmp_path / "out")
+    assert (result.rc, result.stdout) == (0, "")
+    shared = (tmp_path / "out").read_text("utf-8").split("\n")
+    assert [json.loads(line)["ids"] for line in shared[:-1]] == [
+        json.loads(line)["ids"] for line in alone.stdout.split("\n")[:-1]
+    ]
+    # Each process says its own; which comes first is chance.
+    assert sorted(result.stderr.splitlines()) == sorted(alone.stderr.splitlines())
+    assert "line 1," not in result.stderr
+    assert len(result.stderr.splitlines()) > 100
+
+
+def test_workers_draw_by_line_and_take_prefixes(run_cli: RunCli, model: Path, write_lines: WriteLines) -> None:
+    lines = [LINES[place % 6] for place in range(1100)]
+    path, prefixes = write_lines("text", lines), write_lines("prefixes", [line[:1] for line in lines])
+    options = ["--max-length", "3", "--sample", "--prefix", prefixes, "-q"]
+    alone = run_cli("translate", model, path, *options)
+    result = run_cli("translate", model, path, *options, "--workers", "3", "--threads", "3")
+    assert (result.rc, result.stderr) == (0, "")
+    assert result.stdout == alone.stdout
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (["--precision", "fp8"], 'there is no precision "fp8"'),
+        (["--suppress", "nonsense"], 'suppress: "nonsense" is no token'),
+    ],
+)
+def test_errors_of_a_worker_are_those_of_one_process(
+    run_cli: RunCli, model: Path, text: Path, args: list[str], message: str
+) -> None:
+    result = run_cli("translate", model, text, *args, "--workers", "2")
+    assert (result.rc, result.stdout) == (1, "")
+    assert result.stderr.count("\n") == 1
+    assert message in result.stderr
+
+
+def test_bad_input_half_way(run_cli: RunCli, model: Path, tmp_path: Path) -> None:
+    (tmp_path / "bad").write_bytes(b"key\n" * 2700 + b"\xff\n")
+    out = tmp_path / "out"
+    result = run_cli(
+        "translate", model, "-", "-o", out, "--workers", "2", *LIMIT, stdin=(tmp_path / "bad").read_bytes()
+    )
+    assert (result.rc, result.stdout) == (1, "")
+    assert "standard input, line 2701: byte 0xff" in result.stderr
+    assert not out.exists()
+
+
+def test_a_reader_that_goes_away_ends_the_workers(model: Path, tmp_path: Path) -> None:
+    text = tmp_path / "text"
+    text.write_text("key\n" * 20_000)
+    script = (
+        f'"{DRAGOMAN}" translate {model} {text} --max-length 3 --beam-size 1 -q --workers 2 '
+        "| head -1; echo ${PIPESTATUS[0]}"
+    )
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    result = subprocess.run(["bash", "-c", script], capture_output=True, text=True, timeout=120, env=environment)
+    first, status, rest = result.stdout.split("\n")
+    assert (bool(first), status, rest, result.stderr) == (True, "141", "", "")
+
+
+def test_a_worker_that_dies_is_said(model: Path, tmp_path: Path) -> None:
+    """As the system kills a process that takes too much memory."""
+    text, out = tmp_path / "text", tmp_path / "out"
+    text.write_text("The ferry leaves at nine.\n" * 30_000)
+    arguments = [DRAGOMAN, "translate", model, text, "-o", out, "--workers", "2", "--threads", "2", "-q"]
+    with subprocess.Popen(arguments, stderr=subprocess.PIPE, text=True) as process:
+        children: list[int] = []
+        for _ in range(300):
+            children = _workers_of(process.pid)
+            if len(children) == 2:
+                break
+            time.sleep(0.1)
+        time.sleep(1.0)
+        os.kill(children[0], signal.SIGKILL)
+        _, stderr = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert stderr.count("\n") == 1
+    assert "a worker process died (out of memory?)" in stderr
+    assert not out.exists()
+    assert _workers_of(process.pid) == []
+
+
+def _workers_of(parent: int) -> list[int]:
+    """The processes that Python's multiprocessing has started for another."""
+    found = subprocess.run(
+        ["ps", "-o", "pid=,args=", "--ppid", str(parent)], capture_output=True, text=True, check=False
+    )
+    return [int(line.split()[0]) for line in found.stdout.splitlines() if "spawn_main" in line]
+
+
+def test_few_windows_are_held_at_a_time(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is read, and not yet written, does not grow with the input."""
+    taken = written = 0
+
+    def windows() -> object:
+        nonlocal taken
+        for first in range(40):
+            taken += 1
+            assert taken - written <= 2 * 1 + 2
+            yield first, ["key"], None
+
+    asked = work.Work([model], "cpu", "fp32", {"max_length": 2, "beam_size": 1})
+    seen = []
+    for lines in work.shared_out(asked, windows(), lambda first: lambda done: None, 1, 1):  # type: ignore[arg-type]
+        written += 1
+        seen.append(lines)
+    assert (taken, written, len({tuple(lines) for lines in seen})) == (40, 40, 1)
+
+
+def test_the_threads_are_divided(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[tuple[int, int]] = []
+
+    class Pool(work.ProcessPoolExecutor):
+        def __init__(self, workers: int, context: object, prepare: object, arguments: tuple[int, int]) -> None:
+            given.append((workers, arguments[0]))
+            raise RunError("enough.")
+
+    monkeypatch.setattr(work, "ProcessPoolExecutor", Pool)
+    monkeypatch.setattr(os, "cpu_count", lambda: 8)
+    for workers, threads in ((2, None), (3, 7), (4, 2)):
+        with pytest.raises(RunError):
+            next(work.shared_out(work.Work([model], "cpu", "fp32"), [], lambda first: print, workers, threads))
+    assert given == [(2, 4), (3, 2), (4, 1)]
+
+
+# -- on a terminal -----------------------------------------------------------------------------------------------------
+
+
+def test_a_terminal_shows_a_bar_and_its_speed(model: Path, text: Path, tmp_path: Path) -> None:
+    leader, follower = os.openpty()
+    arguments = [DRAGOMAN, "translate", model, text, "--max-length", "3", "-o", tmp_path / "out", "--batch-tokens", "1"]
+    environment = {**os.environ, "TERM": "xterm", "COLUMNS": "100"}
+    with subprocess.Popen(arguments, stderr=follower, stdout=subprocess.PIPE, env=environment) as process:
+        os.close(follower)
+        seen = b""
+        while True:
+            try:
+                block = os.read(leader, 65536)
+            except OSError:  # how Linux reports that the other end is closed
+                break
+            if not block:
+                break
+            seen += block
+        stdout, _ = process.communicate(timeout=60)
+    os.close(leader)
+    assert (process.returncode, stdout) == (0, b"")
+    assert "translating" in seen.decode()
+    assert "6/6" in seen.decode()
+    assert "sentences/s" in seen.decode()
+
+
+def test_progress_of_workers_counts_lines(
+    model: Path, write_lines: WriteLines, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[tuple[int, int]] = []
+
+    class Progress(common.Progress):
+        def update(self, done: int, note: str = "") -> None:
+            assert note.endswith(" sentences/s")
+            seen.append((done, self.total))
+
+    monkeypatch.setattr(common, "Progress", Progress)
+    monkeypatch.setattr(common, "prepare_runtime", lambda threads: None)
+    monkeypatch.setattr(command, "SHARED_WINDOW", 5)
+    path = write_lines("in", ["key"] * 12)
+    command.translate(model, str(path), output=path.with_name("out"), max_length=2, beam_size=1, workers=2, threads=2)
+    assert seen == [(5, 12), (10, 12), (12, 12)]
+    assert path.with_name("out").read_text().count("\n") == 12

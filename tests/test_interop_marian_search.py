@@ -1,0 +1,91 @@
+"""Translations of Marian folders here and by transformers' ``generate``: the same ids, scores and text."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dragoman import Translator
+from dragoman.bundle import Bundle
+from dragoman.config import DecodeConfig
+from dragoman.interop import marian_folder
+from dragoman.translation import Translation
+from marian_folders import OURS, TEXTS, THEIRS, our_bundle, their_folder, their_translations
+from tolerances import LOGPROB
+
+
+def same(found: list[Translation], ids: list[list[int]], scores: list[float], texts: list[str]) -> None:
+    assert [t.ids for t in found] == ids
+    if scores:
+        assert [t.score for t in found] == pytest.approx(scores, abs=LOGPROB)
+    assert [" ".join(t.text.split()) for t in found] == [" ".join(text.split()) for text in texts]
+
+
+def varied(found: list[Translation]) -> bool:
+    """Whether a comparison says something: many different translations, of several lengths, finished and cut off."""
+    rows, lengths = {str(t.ids) for t in found}, {len(t.ids) for t in found}
+    return len({t.finished for t in found}) == 2 and len(lengths) > 2 and len(rows) > 9
+
+
+def never(bundle: Bundle) -> list[list[int]]:
+    """What our search never produces, as ``generate`` wants it said."""
+    config = bundle.model.config
+    return [[index] for index in {bundle.tokenizers.tgt.unk_id, config.tgt_pad_id, config.bos_id}]
+
+
+@pytest.mark.parametrize("case", THEIRS)
+@pytest.mark.parametrize("beam_size", [1, 2, 5])
+def test_their_folder_translates_here_as_there(case: str, beam_size: int, tmp_path: Path) -> None:
+    everything = []
+    for seed, power in ((6, 1.0), (7, 0.6), (12, 0.0)):
+        their_folder(tmp_path, seed=seed, **THEIRS[case])
+        bundle = marian_folder.load_folder(tmp_path, {})
+        settings: dict[str, Any] = {"num_beams": beam_size, "max_length": 16, "bad_words_ids": never(bundle)}
+        if beam_size > 1:
+            settings |= {"early_stopping": "never", "length_penalty": power}
+        wanted = their_translations(tmp_path, **settings)
+        found = Translator(bundle).translate(TEXTS, beam_size=beam_size, max_length=15, length_penalty=power)
+        same(found, *wanted)
+        everything += found
+    assert varied(everything)
+
+
+@pytest.mark.parametrize("case", OURS)
+def test_our_folder_translates_there_as_here(case: str, tmp_path: Path) -> None:
+    """With nothing said to either: the folder's own settings make their search ours."""
+    everything = []
+    for seed in (7, 25):
+        bundle = our_bundle(seed=seed, **OURS[case])
+        marian_folder.save_folder(bundle, tmp_path)
+        found = Translator(bundle).translate(TEXTS)
+        same(found, *their_translations(tmp_path))
+        greedy = their_translations(tmp_path, num_beams=1, early_stopping=False)
+        same(Translator(bundle).translate(TEXTS, beam_size=1), *greedy)
+        everything += found
+    assert varied(everything)
+
+
+@pytest.mark.parametrize(
+    "decode",
+    [
+        DecodeConfig(beam_size=3, length_norm="none", max_length=30),
+        DecodeConfig(beam_size=6, length_norm="power", length_penalty=-0.5, n_best=4, max_length=9, min_length=4),
+        DecodeConfig(beam_size=2, length_norm="power", max_length=18, no_repeat_ngram=2),
+        DecodeConfig(beam_size=2, length_norm="power", max_length=18, suppress=("<0x37>", "<0x71>", "▁")),
+    ],
+    ids=["no norm", "short", "no repetition", "tokens that never come"],
+)
+def test_our_settings_go_there_and_back(decode: DecodeConfig, tmp_path: Path) -> None:
+    bundle = our_bundle(decode=decode)
+    marian_folder.save_folder(bundle, tmp_path)
+    again = marian_folder.load_folder(tmp_path, {}).decode
+    if decode.length_norm == "none":
+        assert (again.length_norm, again.length_penalty) == ("power", 0.0)
+    else:
+        assert again == decode
+    ids, scores, _ = their_translations(tmp_path, num_return_sequences=1)
+    found = Translator(bundle).translate(TEXTS)
+    assert [t.ids for t in found] == ids
+    assert [t.score for t in found] == pytest.approx(scores, abs=LOGPROB)
