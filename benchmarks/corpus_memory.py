@@ -3,7 +3,7 @@
 For each size a process of its own tokenises the text, runs a few updates of a small model, and then goes through all
 batches of an epoch; printed are its peak resident memory and its anonymous memory (that which is not mapped files).
 
-    python benchmarks/corpus_memory.py --src train.en.gz --tgt train.de.gz
+    python benchmarks/corpus_memory.py --src train.en.gz --tgt train.de.gz [--bpe-dropout 0.1]
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def status(name: str) -> float:
     return 0.0
 
 
-def measure(src: str, tgt: str, times: int) -> None:
+def measure(src: str, tgt: str, times: int, bpe_dropout: float) -> None:
     from dragoman.cli.common import prepare_runtime
 
     prepare_runtime()
@@ -36,6 +36,7 @@ def measure(src: str, tgt: str, times: int) -> None:
     from dragoman.text.batching import TrainingBatches
     from dragoman.text.corpus import write_corpus
     from dragoman.text.readers import read_pairs
+    from dragoman.text.recut import RecutCorpus
     from dragoman.text.tokenizer import train_tokenizers
     from dragoman.training.optim import make_optimizer
     from dragoman.training.validation import batch_loss
@@ -49,7 +50,10 @@ def measure(src: str, tgt: str, times: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
         begun = time.perf_counter()
         pairs = chain.from_iterable(read_pairs(corpus) for _ in repeat(None, times))
-        tokens = write_corpus(pairs, tokenizers, DataConfig(train=corpus), Path(folder) / "corpus")
+        data = DataConfig(train=corpus)
+        tokens = write_corpus(pairs, tokenizers, data, Path(folder) / "corpus", words=bpe_dropout > 0)
+        if bpe_dropout:
+            tokens = RecutCorpus(tokens, tokenizers, bpe_dropout, 1, data.max_length)
         built, base = time.perf_counter() - begun, status("RssAnon")
         model = Transformer(config)
         optimizer = make_optimizer(model, TrainConfig(max_steps=1))
@@ -80,13 +84,15 @@ def main() -> None:
     parser.add_argument("--src", default="../shared/data/multi30k/train.en.gz")
     parser.add_argument("--tgt", default="../shared/data/multi30k/train.de.gz")
     parser.add_argument("--times", type=int, nargs="+", default=[1, 40])
+    parser.add_argument("--bpe-dropout", type=float, default=0.0)
     parser.add_argument("--one", type=int, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.one:
-        measure(given.src, given.tgt, given.one)
+        measure(given.src, given.tgt, given.one, given.bpe_dropout)
         return
     for times in given.times:
         command = [sys.executable, __file__, "--src", given.src, "--tgt", given.tgt, "--one", str(times)]
+        command += ["--bpe-dropout", str(given.bpe_dropout)]
         subprocess.run(command, check=True)
 
 

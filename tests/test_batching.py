@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections import Counter
 from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 import torch
-from hypothesis import example, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dragoman.config import DataConfig, ModelConfig, TokenizerConfig
@@ -38,8 +40,19 @@ class Lengths:
     def pair(self, index: int) -> Any:
         return tuple(np.full(size, index + 10, np.uint16) for size in self.sizes[index])
 
-    def lengths(self, indices: Any) -> Any:
-        return self.sizes[indices, 0], self.sizes[indices, 1]
+    def window(self, indices: Any, epoch: int) -> Any:
+        return _Window(self, indices)
+
+
+class _Window(NamedTuple):
+    corpus: Lengths
+    indices: Any
+
+    def pair(self, place: int) -> Any:
+        return self.corpus.pair(self.indices[place])
+
+    def lengths(self) -> Any:
+        return self.corpus.sizes[self.indices, 0], self.corpus.sizes[self.indices, 1]
 
 
 def batches_of(lengths: Sequence[tuple[int, int]], budget: int, seed: int = 1, **more: Any) -> TrainingBatches:
@@ -158,28 +171,6 @@ def test_resuming_anywhere_gives_the_rest_of_the_stream(lengths: list[tuple[int,
             assert torch.equal(batch.tgt_out, expected.tgt_out)
 
 
-@pytest.mark.usefixtures("window")
-@given(LENGTHS, st.integers(1, 100), st.integers(1, 4))
-@example([(1, 1)] * 8, 20, 2)
-@settings(max_examples=30)
-def test_ranks_share_an_epoch(lengths: list[tuple[int, int]], budget: int, world_size: int) -> None:
-    """Each pair once, and no rank has to wait for another at the end."""
-    shares = [
-        list(batches_of(lengths, budget, rank=rank, world_size=world_size).epoch_batches(2))
-        for rank in range(world_size)
-    ]
-    batches = [list(batch.indices) for share in shares for batch in share]
-    times = Counter(index for batch in batches for index in batch)
-    assert set(times) == set(range(len(lengths)))
-    # Only where a window has nothing to halve is a pair seen again.
-    assert all(len(batch) == 1 for batch in batches if any(times[index] > 1 for index in batch))
-    assert max(times.values()) <= world_size
-    assert len({len(share) for share in shares}) == 1
-    for share in shares:
-        for batch in share:
-            check_budget(batch, budget)
-
-
 def test_windows_are_of_equal_size(monkeypatch: pytest.MonkeyPatch) -> None:
     """A last window of a few pairs would be cut into short batches."""
     monkeypatch.setattr(batching, "_WINDOW", 100)
@@ -203,6 +194,39 @@ def test_short_and_long_batches_are_mixed() -> None:
     widths = [batch.src.shape[1] for batch in batches_of(lengths, 100).epoch_batches(0)]
     assert widths != sorted(widths)
     assert np.mean(widths[: len(widths) // 2]) == pytest.approx(np.mean(widths), rel=0.2)
+
+
+def test_a_window_is_planned_while_the_one_before_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(batching, "_WINDOW", 10)
+    batches = batches_of([(1, 1)] * 40, 20)
+    planned: list[tuple[int, bool]] = []
+    original = Lengths.window
+
+    def watched(self: Lengths, indices: Any, epoch: int) -> Any:
+        planned.append((epoch, threading.current_thread() is threading.main_thread()))
+        return original(self, indices, epoch)
+
+    monkeypatch.setattr(Lengths, "window", watched)
+    stream = batches.iterate()
+    next(stream)
+    deadline = time.monotonic() + 30
+    while len(planned) < 2 and time.monotonic() < deadline:
+        time.sleep(0.001)
+    assert planned == [(0, False)] * 2
+    for _ in range(3):
+        next(stream)
+    stream.close()
+    assert len(planned) == 5
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("dragoman-batches")]
+
+
+def test_an_error_in_planning_reaches_the_caller(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(self: Lengths, indices: Any, epoch: int) -> Any:
+        raise DataError("unreadable")
+
+    monkeypatch.setattr(Lengths, "window", broken)
+    with pytest.raises(DataError, match="unreadable"):
+        next(batches_of([(1, 1)], 20).iterate())
 
 
 def test_no_pairs() -> None:

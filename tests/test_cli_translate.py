@@ -234,7 +234,7 @@ def test_a_model_that_is_damaged(run_cli: RunCli, text: Path, tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("args", "code", "message"),
     [
-        (["--precision", "fp8"], 1, 'there is no precision "fp8"; use fp32 or bf16.'),
+        (["--precision", "fp8"], 1, 'there is no precision "fp8"; use one of fp32, int8, bf16.'),
         (["--device", "abacus"], 1, 'there is no device "abacus" here; use auto, '),
         (["--n-best", "9"], 1, "n_best 9 needs a beam_size of at least 9, and it is 3"),
     ],

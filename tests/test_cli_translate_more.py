@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
 import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,7 +22,7 @@ from dragoman import Translator
 from dragoman.bundle import save_bundle
 from dragoman.cli import common, work
 from dragoman.cli import translate as command
-from dragoman.errors import RunError
+from dragoman.errors import RunError, UsageError
 from dragoman.translating.terms import Terms
 
 WriteLines = Callable[[str, Sequence[str]], Path]
@@ -81,6 +84,9 @@ def test_a_file_of_terms_is_read_before_the_model(run_cli: RunCli, text: Path, w
     result = run_cli("translate", "no-model", text, "--terms", bad, "--sample")
     assert result.rc == 2
     assert "--terms need a search" in result.stderr
+    result = run_cli("translate", "no-model", text, "--strict-terms")
+    assert (result.rc, result.stdout) == (2, "")
+    assert "--strict-terms is about --terms" in result.stderr
 
 
 def test_lengths_and_suppressed_tokens(run_cli: RunCli, model: Path, translator: Translator, text: Path) -> None:
@@ -115,7 +121,8 @@ def test_alignments(run_cli: RunCli, model: Path, write_lines: WriteLines) -> No
     path = write_lines("text", lines)
     result = run_cli("translate", model, path, "--alignments", "--scores", *LIMIT)
     assert (result.rc, result.stderr) == (0, "")
-    plain = run_cli("translate", model, path, *LIMIT).stdout.split("\n")
+    options = {"max_length": 12, "beam_size": 2}
+    plain = work.Worker(work.Work([model], "cpu", "fp32", options)).lines(0, lines, None, None)
     for source, line, own in zip(lines, result.stdout.split("\n"), plain, strict=False):
         score, text, links = line.split("\t")
         assert text == own
@@ -123,45 +130,54 @@ def test_alignments(run_cli: RunCli, model: Path, write_lines: WriteLines) -> No
         assert bool(pairs) == bool(source)
         assert all(0 <= one < len(source.split()) and 0 <= other < len(text.split()) for one, other in pairs)
         assert float(score) <= 0
-    result = run_cli("translate", model, path, "--alignments", "--jsonl", "--n-best", "2", *LIMIT)
-    assert "-" in json.loads(result.stdout.split("\n")[0])["alignment"]
-    for options, code in ((["--n-best", "2"], 2), (["--split-sentences"], 2)):
-        result = run_cli("translate", model, path, "--alignments", *options, *LIMIT)
-        assert (result.rc, result.stdout) == (code, "")
-        assert "--alignments" in result.stderr
+
+
+def test_alignments_of_lists(model: Path, text: Path) -> None:
+    asked = work.Work([model], "cpu", "fp32", {"max_length": 5, "n_best": 2}, alignments=True, jsonl=True)
+    row = json.loads(work.Worker(asked).lines(0, LINES[:1], None, None)[0])
+    assert "-" in row["alignment"]
+    assert len(row["alternatives"]) == 1
+    with pytest.raises(UsageError, match="--alignments belong to the best translation"):
+        work.Worker(replace(asked, jsonl=False))
+    with pytest.raises(UsageError, match="--split-sentences gives text alone"):
+        command.translate(model, str(text), alignments=True, split_sentences=True)
 
 
 # -- several processes -------------------------------------------------------------------------------------------------
 
 
+@pytest.fixture
+def _small_windows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """More windows than processes, so that the order is put to the test."""
+    monkeypatch.setattr(command, "WINDOW", 50)
+    monkeypatch.setattr(command, "SHARED_WINDOW", 15)
+    monkeypatch.setattr(common, "prepare_runtime", lambda threads: None)
+
+
+@pytest.mark.usefixtures("_small_windows")
 def test_workers_change_nothing(
-    run_cli: RunCli, model: Path, write_lines: WriteLines, terms: Path, tmp_path: Path
+    model: Path, write_lines: WriteLines, terms: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """More windows than processes, so that the order is put to the test; draws and warnings are those of the lines."""
-    lines = [LINES[place % 6] for place in range(1700)]
-    path = write_lines("text", lines)
-    options = ["--max-length", "3", "--beam-size", "1", "--terms", terms, "--jsonl", "-q"]
-    alone = run_cli("translate", model, path, *options)
-    result = run_cli("translate", model, path, *options, "--workers", "2", "-o", tmp_path / "out")
-    assert (result.rc, result.stdout) == (0, "")
-    shared = (tmp_path / "out").read_text("utf-8").split("\n")
-    assert [json.loads(line)["ids"] for line in shared[:-1]] == [
-        json.loads(line)["ids"] for line in alone.stdout.split("\n")[:-1]
-    ]
-    # Each process says its own; which comes first is chance.
-    assert sorted(result.stderr.splitlines()) == sorted(alone.stderr.splitlines())
-    assert "line 1," not in result.stderr
-    assert len(result.stderr.splitlines()) > 100
-
-
-def test_workers_draw_by_line_and_take_prefixes(run_cli: RunCli, model: Path, write_lines: WriteLines) -> None:
-    lines = [LINES[place % 6] for place in range(1100)]
-    path, prefixes = write_lines("text", lines), write_lines("prefixes", [line[:1] for line in lines])
-    options = ["--max-length", "3", "--sample", "--prefix", prefixes, "-q"]
-    alone = run_cli("translate", model, path, *options)
-    result = run_cli("translate", model, path, *options, "--workers", "3", "--threads", "3")
-    assert (result.rc, result.stderr) == (0, "")
-    assert result.stdout == alone.stdout
+    """Draws, prefixes and warnings are those of the lines."""
+    lines = [LINES[place % 6] for place in range(130)]
+    path, out, shared = write_lines("text", lines), write_lines("out", []), write_lines("shared", [])
+    prefixes = write_lines("prefixes", [line[:1] for line in lines])
+    searched: dict[str, Any] = {"max_length": 3, "beam_size": 1, "terms": terms, "jsonl": True}
+    drawn: dict[str, Any] = {"max_length": 3, "sample": True, "prefix": str(prefixes)}
+    for options in (searched, drawn):
+        command.translate(model, str(path), output=out, **options)
+        capfd.readouterr()
+        command.translate(model, str(path), output=shared, workers=2, threads=2, **options)
+        said = capfd.readouterr().err.splitlines()
+        if options is drawn:
+            assert shared.read_bytes() == out.read_bytes()
+            assert said == []
+        else:
+            rows, others = ([json.loads(line) for line in one.read_text("utf-8").splitlines()] for one in (shared, out))
+            assert [row["ids"] for row in rows] == [row["ids"] for row in others]
+            unmet = [number for number, row in enumerate(rows, start=1) if row["unmet"]]
+            assert len(unmet) > 30
+            assert sorted(int(line.split()[2].rstrip(":")) for line in said) == unmet
 
 
 @pytest.mark.parametrize(
@@ -204,34 +220,20 @@ def test_a_reader_that_goes_away_ends_the_workers(model: Path, tmp_path: Path) -
     assert (bool(first), status, rest, result.stderr) == (True, "141", "", "")
 
 
-def test_a_worker_that_dies_is_said(model: Path, tmp_path: Path) -> None:
+def test_a_worker_that_dies_is_said(model: Path) -> None:
     """As the system kills a process that takes too much memory."""
-    text, out = tmp_path / "text", tmp_path / "out"
-    text.write_text("The ferry leaves at nine.\n" * 30_000)
-    arguments = [DRAGOMAN, "translate", model, text, "-o", out, "--workers", "2", "--threads", "2", "-q"]
-    with subprocess.Popen(arguments, stderr=subprocess.PIPE, text=True) as process:
-        children: list[int] = []
-        for _ in range(300):
-            children = _workers_of(process.pid)
-            if len(children) == 2:
-                break
-            time.sleep(0.1)
-        time.sleep(1.0)
-        os.kill(children[0], signal.SIGKILL)
-        _, stderr = process.communicate(timeout=60)
-    assert process.returncode == 1
-    assert stderr.count("\n") == 1
-    assert "a worker process died (out of memory?)" in stderr
-    assert not out.exists()
-    assert _workers_of(process.pid) == []
-
-
-def _workers_of(parent: int) -> list[int]:
-    """The processes that Python's multiprocessing has started for another."""
-    found = subprocess.run(
-        ["ps", "-o", "pid=,args=", "--ppid", str(parent)], capture_output=True, text=True, check=False
-    )
-    return [int(line.split()[0]) for line in found.stdout.splitlines() if "spawn_main" in line]
+    asked = work.Work([model], "cpu", "fp32", {"max_length": 2, "beam_size": 1})
+    windows = [(first, ["key"] * 50, None) for first in range(0, 5000, 50)]
+    written = work.shared_out(asked, windows, lambda first: lambda done: None, 2, 2)
+    assert len(next(written)) == 50
+    workers = multiprocessing.active_children()
+    os.kill(workers[0].pid or 0, signal.SIGKILL)
+    said = r"a worker process died \(out of memory\?\); the lines from \d+ on are not translated; use fewer --workers"
+    with pytest.raises(RunError, match=said):
+        list(written)
+    for process in workers:
+        process.join(timeout=30)
+    assert not any(process.is_alive() for process in workers)
 
 
 def test_few_windows_are_held_at_a_time(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -256,7 +258,7 @@ def test_few_windows_are_held_at_a_time(model: Path, monkeypatch: pytest.MonkeyP
 def test_the_threads_are_divided(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     given: list[tuple[int, int]] = []
 
-    class Pool(work.ProcessPoolExecutor):
+    class Pool(ProcessPoolExecutor):
         def __init__(self, workers: int, context: object, prepare: object, arguments: tuple[int, int]) -> None:
             given.append((workers, arguments[0]))
             raise RunError("enough.")
@@ -274,7 +276,18 @@ def test_the_threads_are_divided(model: Path, monkeypatch: pytest.MonkeyPatch) -
 
 def test_a_terminal_shows_a_bar_and_its_speed(model: Path, text: Path, tmp_path: Path) -> None:
     leader, follower = os.openpty()
-    arguments = [DRAGOMAN, "translate", model, text, "--max-length", "3", "-o", tmp_path / "out", "--batch-tokens", "1"]
+    arguments: list[str | Path] = [
+        DRAGOMAN,
+        "translate",
+        model,
+        text,
+        "--max-length",
+        "3",
+        "-o",
+        tmp_path / "out",
+        "--batch-tokens",
+        "1",
+    ]
     environment = {**os.environ, "TERM": "xterm", "COLUMNS": "100"}
     with subprocess.Popen(arguments, stderr=follower, stdout=subprocess.PIPE, env=environment) as process:
         os.close(follower)

@@ -123,7 +123,7 @@ def test_a_crash_half_way_leaves_the_old_output(
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"precision": "int8"}, 'no precision "int8"; use fp32 or bf16'),
+        ({"precision": "int4"}, 'no precision "int4"; use one of fp32, int8, bf16'),
         ({"n_best": 9}, "n_best 9 needs a beam_size of at least 9"),
         ({"top_p": 0.0, "sample": True}, '"top_p" is 0.0'),
         ({"model": Path("nothing")}, "nothing does not exist; give a model directory"),

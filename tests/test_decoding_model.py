@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from dragoman.config import DecodeConfig, ModelConfig
-from dragoman.decoding import Hypothesis, score_targets, search
+from dragoman.decoding import Hypothesis, Phrase, score_targets, search
 from dragoman.model.transformer import Transformer
 from tolerances import LOGPROB, REORDERED
 
@@ -20,7 +20,11 @@ CONFIGS = [
     DecodeConfig(beam_size=4, n_best=3),
     DecodeConfig(beam_size=3, length_norm="power", length_penalty=0.6, min_length=3, no_repeat_ngram=2),
     DecodeConfig(sample=True, n_best=2, top_k=6),
+    DecodeConfig(beam_size=3, n_best=2),
 ]
+NAMES = ["greedy", "beam", "rules", "sample", "phrases"]
+# Of each source, what has to appear with the last of the configurations.
+PHRASES = [[Phrase(((9, 10),))], [Phrase(((7,),), 2), Phrase(((8, 7),))], [Phrase(((13, 13, 13),))], [Phrase(((5,),))]]
 
 
 def make_model(positions: str = "sinusoidal") -> Transformer:
@@ -72,6 +76,8 @@ def translate(
     state = model.start(memory, src_mask) if cached else None
     more: dict[str, Any] = {"bos_id": 2, "eos_id": 3, "forbidden": [0, 1, 2]}
     more["limits"] = [config.limit(len(source)) for source in sources]
+    if config.n_best == 2 and not config.sample:
+        more["phrases"] = [PHRASES[line] for line in lines]
     return search(step, state, len(sources), config, line_numbers=lines, **more)
 
 
@@ -84,7 +90,7 @@ def assert_same(found: Sequence[Sequence[Hypothesis]], expected: Sequence[Sequen
 
 
 @pytest.mark.parametrize("positions", ["sinusoidal", "learned", "rotary", "none"])
-@pytest.mark.parametrize("config", CONFIGS, ids=["greedy", "beam", "rules", "sample"])
+@pytest.mark.parametrize("config", CONFIGS, ids=NAMES)
 def test_cached_is_recomputed_and_batched_is_single(config: DecodeConfig, positions: str) -> None:
     model = make_model(positions)
     found = translate(model, [0, 1, 2, 3], config)
@@ -96,7 +102,7 @@ def test_cached_is_recomputed_and_batched_is_single(config: DecodeConfig, positi
         assert_same(translate(model, [line], config, length=11), [found[line]])
 
 
-@pytest.mark.parametrize("config", CONFIGS, ids=["greedy", "beam", "rules", "sample"])
+@pytest.mark.parametrize("config", CONFIGS, ids=NAMES)
 @torch.no_grad()
 def test_reported_scores_are_those_of_forcing_by_steps_and_in_one_pass(config: DecodeConfig) -> None:
     model = make_model()

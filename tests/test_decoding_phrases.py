@@ -170,13 +170,13 @@ def test_a_wide_beam_finds_the_best_that_holds_the_phrases(
 def test_phrases_that_fit_are_met_whatever_the_beam(
     data: st.DataObject, beam_size: int, seed: int, spread: float
 ) -> None:
-    one = st.builds(
+    some = st.builds(
         lambda form, count, inner: Phrase((tuple(form),), count, frozenset(inner)),
         st.lists(st.integers(1, 6), min_size=1, max_size=4),
         st.integers(1, 2),
         st.sets(st.integers(7, 9), max_size=2),
     )
-    batch = data.draw(st.lists(st.lists(one, min_size=0, max_size=3), min_size=1, max_size=3))
+    batch = data.draw(st.lists(st.lists(some, min_size=0, max_size=3), min_size=1, max_size=3))
     needed = [sum(phrase.count * phrase.length for phrase in own) for own in batch]
     limits = [length + data.draw(st.integers(1, 6)) for length in needed]
     toy = Toy.random(seed, 10, spread=spread)

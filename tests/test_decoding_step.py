@@ -7,13 +7,15 @@ import math
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from decoding_toys import BOS, Toy, hypothesis
 from dragoman.config import DecodeConfig
-from dragoman.decoding import score_targets, search
+from dragoman.decoding import candidates, score_targets, search
+from dragoman.decoding.candidates import best_candidates
 from dragoman.decoding.step import best_tokens, log_probabilities
+from dragoman.decoding.trail import Trail
 from dragoman.errors import DataError, RunError
 from tolerances import FLOAT64
 
@@ -49,6 +51,66 @@ def test_equal_values_in_a_large_vocabulary_give_the_lower_ids() -> None:
     numbers = torch.zeros(2, 50_000)
     numbers[0, 40_000] = numbers[1, 49_999] = numbers[1, 7] = 1.0
     assert best_tokens(numbers, 4)[1].tolist() == [[40_000, 0, 1, 2], [7, 49_999, 0, 1]]
+
+
+@settings(max_examples=150)
+@given(
+    shape=st.tuples(st.integers(1, 3), st.integers(1, 3), st.integers(1, 900)),
+    count=st.integers(1, 9),
+    levels=st.sampled_from([1, 3, 1000]),
+    seed=st.integers(0, 10**6),
+    small=st.sampled_from([0, 1 << 16]),
+    dtype=st.sampled_from([torch.float32, torch.float64]),
+)
+def test_the_best_continuations_are_those_of_a_stable_sort(
+    shape: tuple[int, int, int], count: int, levels: int, seed: int, small: int, dtype: torch.dtype
+) -> None:
+    """Found in groups of tokens or in one go, among few values or many, with dead hypotheses and tokens."""
+    n, width, vocabulary = shape
+    generator = np.random.default_rng(seed)
+    numbers = generator.integers(-levels, 1, (n * width, vocabulary)) / 8
+    numbers[generator.random(numbers.shape) < 0.1] = -math.inf
+    sums = generator.integers(-2, 1, (n, width)) / 4
+    sums[generator.random(sums.shape) < 0.2] = -math.inf
+    logprobs = torch.tensor(numbers, dtype=dtype)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(candidates, "_SMALL", small)
+        found = best_candidates(logprobs, sums, count)
+    count = min(count, width * vocabulary)
+    assert found.sums.shape == found.rows.shape == found.tokens.shape == found.logprobs.shape == (n, count)
+    for place in range(n):
+        totals = (sums[place][:, None] + numbers[place * width : (place + 1) * width]).reshape(-1)
+        order = np.argsort(-totals, kind="stable")[:count]
+        finite = np.isfinite(totals[order])
+        assert found.sums[place].tolist() == totals[order].tolist()
+        own = (found.rows[place] - place * width) * vocabulary + found.tokens[place]
+        assert own[finite].tolist() == order[finite].tolist()
+        assert found.logprobs[place].tolist() == numbers[found.rows[place], found.tokens[place]].tolist()
+
+
+def test_a_large_vocabulary_is_searched_in_groups(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The rest of a vocabulary that is no multiple of the groups counts, its last token too."""
+    for vocabulary in (256, 257, 511, 512, 8001):
+        logprobs = torch.full((300, vocabulary), -9.0)
+        logprobs[:, vocabulary - 1] = -1.0
+        logprobs[:, vocabulary // 2] = -2.0
+        monkeypatch.setattr(candidates, "_SMALL", 0)
+        found = best_candidates(logprobs, np.zeros((100, 3)), 4)
+        assert set(found.tokens[:, :3].reshape(-1).tolist()) == {vocabulary - 1}
+        assert found.rows[7].tolist() == [21, 22, 23, 21]
+        assert set(found.tokens[:, 3].tolist()) == {vocabulary // 2}
+
+
+def test_a_trail_is_read_backwards() -> None:
+    trail = Trail(2)
+    trail.append(np.array([1, 0, 1]), np.array([5, 6, 7]), np.array([-0.5, -0.25, -0.125]))
+    trail.append(np.array([2, 2]), np.array([8, 9]), np.array([-1.0, -2.0]))
+    assert (trail.length, trail.rows) == (2, 2)
+    assert trail.history().tolist() == [[7, 8], [7, 9]]
+    assert trail.history([1]).tolist() == [[7, 9]]
+    assert trail.back(0, 2) == ([7, 8], [-0.125, -1.0])
+    assert trail.back(1, 1) == ([6], [-0.25])
+    assert trail.back(1, 0) == ([], [])
 
 
 def test_log_probabilities_are_float32_or_better_and_leave_the_logits_alone() -> None:

@@ -30,12 +30,15 @@ BELOW: dict[str, set[str]] = {
     "bundle": {"model", "text"},
     "interop": {"model", "text", "bundle"},
     "translation": {"model"},
-    "translating": {"bundle", "decoding", "translation"},
-    "translator": {"engine", "translating"},
-    "training": {"model", "text", "decoding", "evaluation", "bundle", "translator", "configfile"},
+    "translating": {"bundle", "decoding", "engine", "translation"},
+    "translator": {"translating"},
+    "preflight": {"bundle"},
+    "training": {"model", "text", "decoding", "evaluation", "bundle", "preflight", "translator", "configfile"},
+    "doctor": {"training"},
     "server": {"translator", "visualize"},
 }
 BELOW["cli"] = set(BELOW)
+BELOW["__main__"] = {"cli"}
 
 
 def allowed(part: str) -> set[str]:

@@ -51,7 +51,7 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def config_of(folder: Path, **train_settings: Any) -> RunConfig:
+def config_of(folder: Path, bpe_dropout: float = 0.0, **train_settings: Any) -> RunConfig:
     data = {
         "dir": str(folder),
         **{name: {"src": f"{name}.src", "tgt": f"{name}.tgt"} for name in ("train", "valid", "test")},
@@ -71,7 +71,9 @@ def config_of(folder: Path, **train_settings: Any) -> RunConfig:
     return RunConfig(
         name="tiny",
         data=data,
-        tokenizer={"kind": "wordlevel", "min_frequency": 1},
+        tokenizer={"kind": "bpe", "vocab_size": 320, "bpe_dropout": bpe_dropout}
+        if bpe_dropout
+        else {"kind": "wordlevel", "min_frequency": 1},
         model=model,
         train={**settings, **train_settings},
     )
@@ -101,6 +103,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "linear": {"schedule": "linear", "warmup_ratio": 0.3, "optimizer": "adamw", "weight_decay": 0.1},
     "patience": {"patience": 1, "lr": 0.5, "max_steps": 40},
     "off the beat": {"save_every": 5, "valid_every": 7, "log_every": 2},
+    "bpe dropout": {"bpe_dropout": 0.3, "max_epochs": 3, "max_steps": None, "batch_tokens": 2000, "save_every": 3},
 }
 
 
@@ -132,6 +135,38 @@ def test_the_same_seed_gives_the_same_run_and_another_another(corpus: Path, tmp_
     assert same(weights(first), weights(second))
     other = train(config_of(corpus, seed=6), tmp_path / "c", quiet=True)
     assert not same(weights(first), weights(other))
+
+
+def test_bpe_dropout_cuts_the_training_text_alone_and_anew_each_epoch(corpus: Path, tmp_path: Path) -> None:
+    config = config_of(corpus, bpe_dropout=0.3)
+    with Reporter(quiet=True) as reporter:
+        run = Run(config, tmp_path, reporter)
+    tokenizer, stream = run.prepared.tokenizers.src, run.trainer.batches
+    epochs = [
+        {
+            index: [piece for piece in row if piece not in (tokenizer.pad_id, tokenizer.eos_id)]
+            for batch in stream.epoch_batches(epoch)
+            for index, row in zip(batch.indices, batch.src.tolist(), strict=True)
+        }
+        for epoch in (0, 1)
+    ]
+    texts = (corpus / "train.src").read_text().splitlines()
+    assert [tokenizer.decode(epochs[0][index]) for index in range(len(texts))] == texts
+    assert [tokenizer.decode(epochs[1][index]) for index in range(len(texts))] == texts
+    plain = [tokenizer.encode(text) for text in texts]
+    assert sum(epochs[0][index] != epochs[1][index] for index in range(len(texts))) > len(texts) / 2
+    assert sum(map(len, epochs[0].values())) > 1.1 * sum(map(len, plain))
+    assert [src.tolist() for src, _ in map(run.prepared.corpus.pair, range(len(texts)))] == plain
+    with pytest.raises(ConfigError, match="of kind wordlevel"):
+        train(config.changed(tokenizer=config.tokenizer.changed(kind="wordlevel")), tmp_path / "x", quiet=True)
+    assert not (tmp_path / "x").exists()
+
+
+def test_bpe_dropout_needs_a_model_with_merges_to_go_on_from(corpus: Path, tmp_path: Path) -> None:
+    first = train(config_of(corpus, max_steps=1), tmp_path / "first", quiet=True)
+    with pytest.raises(ConfigError, match="of kind wordlevel"):
+        train(config_of(corpus, bpe_dropout=0.1, init_from=str(first / "last")), tmp_path / "second", quiet=True)
+    assert not (tmp_path / "second").exists()
 
 
 def test_accumulated_equals_one_big_batch(corpus: Path, tmp_path: Path) -> None:
@@ -305,10 +340,15 @@ def test_the_command(corpus: Path, tmp_path: Path, run_cli: Callable[..., Any]) 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
-def test_a_run_that_was_stopped_goes_on(number: signal.Signals, corpus: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("number", "bpe_dropout"), [(signal.SIGINT, 0.0), (signal.SIGKILL, 0.0), (signal.SIGKILL, 0.2)]
+)
+def test_a_run_that_was_stopped_goes_on(
+    number: signal.Signals, bpe_dropout: float, corpus: Path, tmp_path: Path
+) -> None:
     """The process is really stopped in the middle; what comes after --resume is what would have come anyway."""
-    path = _write(config_of(corpus, max_steps=400, valid_every=50, save_every=10), tmp_path / "config.yaml")
+    config = config_of(corpus, bpe_dropout=bpe_dropout, max_steps=400, valid_every=50, save_every=10)
+    path = _write(config, tmp_path / "config.yaml")
     command = [str(Path(sys.executable).with_name("dragoman")), "train", str(path), "--out"]
     subprocess.run([*command, str(tmp_path / "whole")], check=True, capture_output=True)
     with subprocess.Popen([*command, str(tmp_path / "cut")], stderr=subprocess.PIPE, text=True) as process:

@@ -421,8 +421,8 @@ def test_bfloat16(folder: Path) -> None:
 
 
 def test_what_cannot_be_loaded(folder: Path) -> None:
-    with pytest.raises(ConfigError, match='no precision "int8"; use fp32 or bf16'):
-        Translator.load(folder, precision="int8")
+    with pytest.raises(ConfigError, match='no precision "int4"; use one of fp32, int8, bf16'):
+        Translator.load(folder, precision="int4")
     with pytest.raises(ConfigError, match=r'no device "gpu" here; use auto, .*cpu'):
         Translator.load(folder, device="gpu")
     with pytest.raises(BundleError, match="does not exist"):

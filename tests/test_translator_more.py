@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,8 +17,12 @@ from hypothesis import strategies as st
 from bundles import LINES, make_bundle
 from dragoman import Translation, Translator
 from dragoman.bundle import save_bundle
+from dragoman.decoding import Hypothesis
 from dragoman.decoding.record import record_search
 from dragoman.errors import ConfigError, DataError, RunError
+from dragoman.translating.alternatives import next_words
+from dragoman.translating.jobs import Job
+from dragoman.translating.searcher import Searcher
 from dragoman.translating.stream import Growing
 from dragoman.translating.words import word_starts
 from test_translator import SEARCHES, assert_same, warnings  # noqa: F401  # a fixture
@@ -151,6 +157,29 @@ def test_prefixes_of_several_kinds(translator: Translator) -> None:
         assert one.tokens[len(translator.bundle.tokenizers.tgt.encode("Ein"))].startswith("▁")
     inside = [one.text for one in translator.alternatives(line, "Ein", 8)]
     assert any(not text.startswith("Ein ") for text in inside)
+
+
+def test_of_two_ways_to_a_word_the_better_completion_stays(translator: Translator) -> None:
+    """The tokens 10 and 11 lead to one word, 12 and 13 to another; the better is the first and then the second."""
+    found = {10: (["▁a", "b"], -1.0), 11: (["▁ab", "▁c"], -3.0), 12: (["▁d"], -9.0), 13: (["▁d", "."], -0.5)}
+
+    def search(jobs: list[Job], config: Any) -> list[list[Hypothesis]]:
+        tokens = [job.prefix[-1] for job in jobs]
+        asked.append(tokens)
+        return [[Hypothesis([token], found[token][1], found[token][1], [], True)] for token in tokens]
+
+    asked: list[list[int]] = []
+    tokenizer = SimpleNamespace(tokens=lambda ids: found[ids[0]][0])
+    searcher: Any = SimpleNamespace(
+        intake=SimpleNamespace(
+            tokenizers=SimpleNamespace(tgt=tokenizer), marks_spaces=True, shape=SimpleNamespace(eos_id=3)
+        ),
+        next_tokens=lambda job, config, count, among: [10, 11, 12, 13][:count],
+        search=search,
+    )
+    words = next_words(searcher, Job(0, 0, [5], []), translator.bundle.decode, 2, new_word=False)
+    assert [one.tokens for one in words] == [[10], [13]]
+    assert asked == [[10, 11], [12, 13]]
 
 
 @pytest.mark.parametrize(
@@ -304,16 +333,16 @@ def test_a_long_text_is_translated_in_parts(
     short: Translator,
     warnings: pytest.LogCaptureFixture,  # noqa: F811
 ) -> None:
-    parts = short.intake.parts(LONG, 0)
+    parts = short.intake.parts(LONG, short.bundle.tokenizers.src.encode(LONG), 0)
     warnings.clear()
     assert len(parts) > 2
-    assert "".join(text + gap for text, gap in parts) == LONG
+    assert "".join(text + gap for text, _, gap in parts) == LONG
     room = 24 - 1
-    assert all(len(short.bundle.tokenizers.src.encode(text)) <= room for text, _ in parts)
+    assert all(len(short.bundle.tokenizers.src.encode(text)) <= room for text, _, _ in parts)
     found = short.translate(["key", LONG], n_best=2, attention=True, max_length=20, line_numbers=[3, 4])
-    each = short.translate([text for text, _ in parts], n_best=2, max_length=20)
+    each = short.translate([text for text, _, _ in parts], n_best=2, max_length=20)
     assert found[1].text == "".join(
-        one.text + gap for one, (_, gap) in zip(each, [*parts[:-1], ("", "")], strict=True)
+        one.text + gap for one, (_, _, gap) in zip(each, [*parts[:-1], ("", [], "")], strict=True)
     )  # fmt: skip
     assert found[1].ids == [index for one in each for index in one.ids]
     assert found[1].logprob == pytest.approx(sum(one.logprob for one in each), abs=REORDERED)
@@ -344,11 +373,11 @@ def test_every_sentence_is_there_and_what_is_too_long_is_cut(
 
 def test_terms_and_prefixes_of_long_texts(short: Translator) -> None:
     found = short.translate(LONG, prefix="Der", terms=[("wind", "Zaun")], max_length=20)
-    parts = short.intake.parts(LONG, 0)
+    parts = short.intake.parts(LONG, short.bundle.tokenizers.src.encode(LONG), 0)
     assert found.text.startswith("Der")
     assert "Zaun" in found.text
     assert found.unmet == []
-    places = [place for place, (text, _) in enumerate(parts) if "wind" in text]
+    places = [place for place, (text, _, _) in enumerate(parts) if "wind" in text]
     assert places != [0]
     with pytest.raises(DataError, match="line 1 is longer than the model reads at once, so that its constraints have"):
         short.translate(LONG, constraints=["Zaun"])
@@ -380,3 +409,87 @@ def test_a_recorded_search_is_the_search(translator: Translator) -> None:
 
 def test_the_names_of_special_tokens(translator: Translator) -> None:
     assert translator.special == {"<s>", "</s>", "<pad>"}
+
+
+# -- the engine --------------------------------------------------------------------------------------------------------
+
+
+class Counting:
+    """An engine that counts what is asked of it."""
+
+    def __init__(self, model: Any) -> None:
+        self.model = model
+        self.config = model.config
+        self.calls = Counter[str]()
+
+    def encode(self, src: torch.Tensor, src_mask: torch.Tensor | None = None) -> Any:
+        self.calls["encode"] += 1
+        return self.model.encode(src, src_mask)
+
+    def start(self, memory: Any, src_mask: torch.Tensor | None = None) -> Any:
+        self.calls["start"] += 1
+        return self.model.start(memory, src_mask)
+
+    def step(self, tokens: torch.Tensor, state: Any, parents: torch.Tensor | None = None) -> torch.Tensor:
+        self.calls["step"] += 1
+        logits: torch.Tensor = self.model.step(tokens, state, parents)
+        return logits
+
+
+def test_all_computing_goes_through_the_engine(monkeypatch: pytest.MonkeyPatch, translator: Translator) -> None:
+    own = Translator(make_bundle())
+    engine = Counting(own.model)
+    monkeypatch.setattr(own, "_searcher", Searcher(engine, own.intake, own.device))
+    assert own.engine is engine
+    asked: list[Any] = [
+        lambda one: one.translate(LINES[0]),
+        lambda one: one.translate(LINES[0], sample=True),
+        lambda one: one.translate(LINES[0], constraints=["Zaun"]),
+        lambda one: one.force(LINES[0], "Der Zaun", attention=True),
+        lambda one: one.alternatives(LINES[0], "Der", 1)[0],
+        lambda one: one.record(LINES[0])[0],
+    ]
+    for ask in asked:
+        engine.calls.clear()
+        assert_same([ask(own)], [ask(translator)])
+        assert engine.calls["encode"] == engine.calls["start"] >= 1
+        assert engine.calls["step"] > 1
+    engine.calls.clear()
+    assert "".join(own.stream(LINES[0])) == translator.translate(LINES[0]).text
+    assert engine.calls["step"] > 1
+
+
+def test_eight_bits(tmp_path: Path, translator: Translator) -> None:
+    save_bundle(make_bundle(), tmp_path / "model")
+    try:
+        eight = Translator.load(tmp_path / "model", device="cpu", precision="int8")
+    except ConfigError as error:
+        assert "int8 needs" in str(error)  # noqa: PT017  # a processor without the operators says so
+        return
+    assert eight.engine is not eight.model
+    found = eight.translate(LINES, attention=True, n_best=2)
+    for line, best in zip(LINES, found, strict=True):
+        assert best.attention is not None
+        expected = translator.force(line, best.ids, attention=True)
+        assert expected.attention is not None
+        torch.testing.assert_close(best.attention.cross[0], expected.attention.cross[0], atol=REORDERED, rtol=0)
+        assert eight.score(line, best) == pytest.approx(best.score, abs=REORDERED)
+    both = Translator.load([tmp_path / "model"] * 2, device="cpu", precision="int8")
+    assert_same(both.translate(LINES, n_best=2), eight.translate(LINES, n_best=2))
+
+
+@pytest.mark.parametrize("options", SEARCHES)
+def test_probabilities_of_what_may_come(translator: Translator, options: dict[str, Any]) -> None:
+    names = tuple(translator.translate(LINES[0]).tokens[:2])
+    options = {**options, "renormalize": True, "suppress": names}
+    never = [0, 1, 2, *translator.intake.suppressed(translator.decode_config(suppress=names))]
+    for number, line in enumerate(LINES):
+        found = translator.translate([line], line_numbers=[number], **options)[0]
+        src = torch.tensor([[*translator.bundle.tokenizers.src.encode(line), 3]])
+        with torch.no_grad():
+            logits = translator.model(src, torch.tensor([[2, *found.ids[:-1]]]))[0]
+        logits[:, never] = -math.inf
+        expected = logits.log_softmax(-1).gather(1, torch.tensor(found.ids)[:, None])[:, 0]
+        assert found.token_logprobs == pytest.approx(expected.tolist(), abs=REORDERED)
+        score = translator.score(line, found, renormalize=True, suppress=names)
+        assert score == pytest.approx(found.score, abs=REORDERED)

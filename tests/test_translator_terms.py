@@ -131,6 +131,10 @@ def test_words_that_the_model_does_not_have(warnings: pytest.LogCaptureFixture) 
     assert found.unmet == ["Flugzeug", "Flugzeug"]
     assert "Zaun" in found.text.split()
     assert "lacks" in warnings.text
+    # What cannot come is not searched for.
+    hopeless = translator.translate("key", constraints=["Flugzeug"])
+    assert hopeless.unmet == ["Flugzeug"]
+    assert_same([hopeless], [translator.translate("key")])
 
 
 @pytest.mark.parametrize(
@@ -228,7 +232,7 @@ def test_lengths_by_the_source(options: dict[str, Any]) -> None:
         assert (len(one.ids), one.finished) == (6, True)
     for alone, one in zip(LINES, found, strict=True):
         place = LINES.index(alone)
-        lengths = {"min_length_ratio": 0.5, "max_length_ratio": 2.0}
+        lengths: dict[str, Any] = {"min_length_ratio": 0.5, "max_length_ratio": 2.0}
         single = translator.translate([alone], line_numbers=[place], **lengths, **options)
         assert single[0].ids == one.ids
 

@@ -310,6 +310,7 @@ class DecodeConfig(Config):
     seed: Seed = Field(1, description="of the sampling; line k draws from (seed, k)")
     no_repeat_ngram: Count = Field(0, description="no n-gram of this size twice in a translation; 0: off")
     suppress: tuple[str, ...] = Field((), description="target tokens that never come, as a translation shows them")
+    renormalize: bool = Field(False, description="probabilities are of the tokens that may come at all, in scoring too")
 
     @model_validator(mode="after")
     def _possible(self) -> Self:

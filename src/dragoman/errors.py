@@ -44,6 +44,14 @@ class RunError(DragomanError):
     http_status = 500
 
 
+class ToldError(RunError):
+    """Why a process of several ends, where the first one reports it: nobody need say it again."""
+
+    def __init__(self, message: str, exit_code: int = 1) -> None:
+        super().__init__(message)
+        self.exit_code = exit_code
+
+
 def nearest(word: str, known: list[str], prefix: str = "") -> str:
     """`` (did you mean "x"?)`` for the known word closest to ``word``, or an empty string.
 

@@ -19,10 +19,14 @@ class Translation:
     ``logprob`` is the sum of ``token_logprobs``, the natural log-probabilities of all target tokens after
     ``<s>``, ``</s>`` included where it was produced (``finished``); ``score`` is ``logprob`` over the length norm.
     ``tokens`` and ``src_tokens`` are readable pieces, special tokens included (but not the decoder's ``<s>``);
-    ``ids`` are the ids of ``tokens``. ``alternatives`` are the other translations, best first. ``attention``
-    holds for encoder, decoder and cross a list with a tensor [H,query,key] per layer, on the CPU; a query of
-    decoder and cross is the position that predicts the token of the same place in ``tokens``, a key of cross
-    stands for the token of the same place in ``src_tokens``. The translation of an empty text is empty in all.
+    ``ids`` are the ids of ``tokens``. ``words`` are the words and marks of the text in order, each with the sum of
+    its tokens' log-probabilities (that of ``</s>`` belongs to none). ``unmet`` are the phrases that were to appear
+    and do not, each as often as it is lacking. ``alternatives`` are the other translations, best first.
+
+    ``attention`` holds for encoder, decoder and cross a list with a tensor [H,query,key] per layer, on the CPU; a
+    query of decoder and cross is the position that predicts the token of the same place in ``tokens``, a key of
+    cross stands for the token of the same place in ``src_tokens``. Between the parts of a text that was translated
+    in parts it is 0. The translation of an empty text is empty in all.
     """
 
     text: str
@@ -35,6 +39,8 @@ class Translation:
     attention: Attention | None = None
     ids: list[int] = field(default_factory=list)
     token_logprobs: list[float] = field(default_factory=list)
+    words: list[tuple[str, float]] = field(default_factory=list)
+    unmet: list[str] = field(default_factory=list)
 
     def fields(self) -> dict[str, Any]:
         """Everything but the attention, for JSON; the alternatives leave out what they share with the best."""
@@ -43,6 +49,8 @@ class Translation:
             "score": self.score,
             "logprob": self.logprob,
             "finished": self.finished,
+            "unmet": self.unmet,
+            "words": [list(word) for word in self.words],
             "tokens": self.tokens,
             "token_logprobs": self.token_logprobs,
             "ids": self.ids,

@@ -8,34 +8,46 @@ from __future__ import annotations
 import logging
 import os
 import re
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from operator import index
-from typing import Any, cast, overload
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from itertools import groupby
+from pathlib import Path
+from typing import Any, overload
 
 import torch
-from torch import Tensor
 
 from dragoman.bundle import Bundle, load_bundle
 from dragoman.config import DecodeConfig
-from dragoman.decoding import Hypothesis, beam_search, sample, score_targets
+from dragoman.decoding import Hypothesis
+from dragoman.decoding.beam import BeamSearch
+from dragoman.decoding.record import SearchRecord, record_search
 from dragoman.errors import ConfigError, DataError, nearest
-from dragoman.model.cache import DecoderState
 from dragoman.model.transformer import Attention
-from dragoman.text.batching import ordered_batches, pad_sources
+from dragoman.text.batching import ordered_batches
 from dragoman.text.sentences import split_sentences
+from dragoman.translating.alternatives import next_words
+from dragoman.translating.asked import Request, Target, TermPairs, ids_of, texts_of, whole_number
+from dragoman.translating.ensemble import Engine, check_alike, make_engine
+from dragoman.translating.jobs import Intake, Job
+from dragoman.translating.results import Results
+from dragoman.translating.searcher import Searcher
+from dragoman.translating.stream import Growing
 from dragoman.translation import Translation
 
 logger = logging.getLogger("dragoman")
 
-_DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
+# The type that weights are read in; int8 is made of float32.
+_DTYPES = {"fp32": torch.float32, "int8": torch.float32, "bf16": torch.bfloat16}
 
 # Source tokens of a batch, padding included. On one CPU core a model of 2 million parameters is as fast from 2,000
 # tokens on, greedy and with a beam of 5, and a batch stays small beside the model.
 BATCH_TOKENS = 2048
 
+# What may be asked of a translation beside the fields of DecodeConfig.
+_ASKED = ("prefix", "constraints", "terms", "strict_terms", "attention", "batch_tokens")
+
 Report = Callable[[int], None]
-Target = Translation | Sequence[int] | str
+Place = str | os.PathLike[str]
 
 
 def resolve_device(name: str) -> torch.device:
@@ -50,46 +62,68 @@ def resolve_device(name: str) -> torch.device:
     return torch.device(name)
 
 
-@dataclass(frozen=True)
-class _Job:
-    """One text to translate: its place among the results, its line number, its ids and those of its prefix."""
-
-    place: int
-    line: int
-    source: list[int]
-    prefix: list[int]
-
-
 class Translator:
-    """Translates with one model, which is put into evaluation mode.
+    """Translates with one model, or with several of the same vocabularies; they are put into evaluation mode.
 
     A translation does not depend on the other texts given with it, nor on their order. ``<unk>``, ``<pad>`` and
-    ``<s>`` are never produced. ``device``: where to compute; None: where the model is.
+    ``<s>`` are never produced. ``device``: where to compute; None: where the model is. ``others``: more models, whose
+    probabilities are averaged with the first one's; settings, languages and attention are the first one's.
+    ``precision``: int8 for products of eight-bit numbers (attention is still shown in full precision); anything else
+    leaves the weights as they are. Raises :class:`ConfigError` for models that do not fit together, or no int8 here.
     """
 
-    def __init__(self, bundle: Bundle, device: torch.device | str | None = None) -> None:
+    def __init__(
+        self,
+        bundle: Bundle,
+        device: torch.device | str | None = None,
+        others: Sequence[Bundle] = (),
+        precision: str = "fp32",
+    ) -> None:
         self.bundle = bundle
+        bundles = [bundle, *others]
+        check_alike(bundles)
         self.model = bundle.model.eval() if device is None else bundle.model.to(device).eval()
         self.device = next(self.model.parameters()).device
-        config = self.model.config
-        self._forbidden = sorted({bundle.tokenizers.tgt.unk_id, config.tgt_pad_id, config.bos_id} - {config.eos_id})
-        # Whether the model's positions end at its max_length.
-        self._bounded = config.positions in ("learned", "table")
+        engine = make_engine([one.model.to(self.device).eval() for one in bundles], precision)
+        shapes = [one.model.config for one in bundles]
+        bounded = any(shape.positions in ("learned", "table") for shape in shapes)
+        self.intake = Intake(shapes[0], bundle.tokenizers, min(shape.max_length for shape in shapes), bounded)
+        self.results = Results(self.intake)
+        self._searcher = Searcher(engine, self.intake, self.device)
+
+    @property
+    def engine(self) -> Engine:
+        """What encodes and steps in every search and scoring; attention alone is the (first) model's own."""
+        return self._searcher.engine
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str], device: str = "auto", precision: str = "fp32") -> Translator:
-        """Read a model directory. ``precision``: fp32 or bf16. Raises :class:`BundleError`, :class:`ConfigError`."""
+    def load(cls, path: Place | Sequence[Place], device: str = "auto", precision: str = "fp32") -> Translator:
+        """Read a model directory, or several into an ensemble. ``precision``: fp32, int8 or bf16.
+
+        Raises :class:`BundleError`, and :class:`ConfigError` for what is not there or does not fit together.
+        """
         if str(precision) not in _DTYPES:
-            raise ConfigError(f'there is no precision "{precision}"; use {" or ".join(_DTYPES)}.')
-        return cls(load_bundle(path, resolve_device(str(device)), _DTYPES[precision]))
+            raise ConfigError(f'there is no precision "{precision}"; use one of {", ".join(_DTYPES)}.')
+        where, dtype = resolve_device(str(device)), _DTYPES[precision]
+        paths = [path] if isinstance(path, str | os.PathLike) else list(path)
+        if not paths:
+            raise ConfigError("an ensemble of no models was asked for; give at least one model directory.")
+        first, *others = [load_bundle(Path(one), where, dtype) for one in paths]
+        return cls(first, others=others, precision=precision)
+
+    @property
+    def special(self) -> frozenset[str]:
+        """The names that tokens have in a translation which stand for no text."""
+        shape, tokenizers = self.intake.shape, self.bundle.tokenizers
+        names = tokenizers.src.tokens([shape.bos_id, shape.eos_id, shape.src_pad_id])
+        return frozenset(names + tokenizers.tgt.tokens([shape.bos_id, shape.eos_id, shape.tgt_pad_id]))
 
     def decode_config(self, **options: Any) -> DecodeConfig:
         """The model's default way to decode with some fields changed. Raises :class:`ConfigError`."""
         fields = DecodeConfig.model_fields
         for name in options:
             if name not in fields:
-                known = [*fields, "prefix", "attention", "batch_tokens"]
-                raise ConfigError(f'no option of a translation is called "{name}"{nearest(name, known)}.')
+                raise ConfigError(f'no option of a translation is called "{name}"{nearest(name, [*fields, *_ASKED])}.')
         return self.bundle.decode.changed(**options) if options else self.bundle.decode
 
     @overload
@@ -98,6 +132,9 @@ class Translator:
         text: str,
         *,
         prefix: str | None = ...,
+        constraints: Sequence[str] | None = ...,
+        terms: TermPairs | None = ...,
+        strict_terms: bool = ...,
         attention: bool = ...,
         batch_tokens: int = ...,
         line_numbers: Sequence[int] | None = ...,
@@ -111,6 +148,9 @@ class Translator:
         text: Sequence[str],
         *,
         prefix: Sequence[str] | None = ...,
+        constraints: Sequence[Sequence[str]] | None = ...,
+        terms: TermPairs | None = ...,
+        strict_terms: bool = ...,
         attention: bool = ...,
         batch_tokens: int = ...,
         line_numbers: Sequence[int] | None = ...,
@@ -123,159 +163,161 @@ class Translator:
         text: str | Sequence[str],
         *,
         prefix: str | Sequence[str] | None = None,
+        constraints: Sequence[str] | Sequence[Sequence[str]] | None = None,
+        terms: TermPairs | None = None,
+        strict_terms: bool = False,
         attention: bool = False,
         batch_tokens: int = BATCH_TOKENS,
         line_numbers: Sequence[int] | None = None,
         report: Report | None = None,
         **options: Any,
     ) -> Translation | list[Translation]:
-        """Translate a string, or a list of strings into a list.
+        """Translate a text, or a list of texts into a list.
 
-        ``prefix`` is target text that the translation has to begin with, or a list of such; ``attention`` adds the
-        attention weights of the best translation; ``batch_tokens`` are the source tokens of a batch, padding
-        included; ``line_numbers`` (default: 0, 1, …) choose the draws of sampling and stand, counted from 1, in
+        ``prefix`` is what each translation has to begin with. ``constraints`` are target phrases that have to stand
+        in it (for a list of texts a list of them for each); ``terms``, a :class:`Terms` or (source term, target
+        phrase) pairs, ask for the phrase wherever the term stands in a text. What could not be met stands in
+        ``unmet`` and in a warning; with ``strict_terms`` it is a :class:`DataError`. ``attention`` asks for the
+        weights of the best translation. A batch holds ``batch_tokens`` source tokens, padding included.
+        ``line_numbers`` (from 0; default: 0, 1, …) choose the draws of sampling and stand, counted from 1, in
         messages; ``report`` is called after each batch with the number of texts done. ``options`` are fields of
         :class:`DecodeConfig` (``beam_size=5``, ``n_best=3``, …) in place of the model's defaults.
 
-        A text of nothing but white space gives an empty translation, without a search. Where the model's positions
-        end (learned ones do), a longer text is cut there, with a warning. A translation stops at the model's
-        ``max_length``, with a warning too, unless the option ``max_length`` allows more. Raises :class:`ConfigError`
-        for an unknown option, :class:`DataError` for a prefix that cannot be forced.
+        A text of nothing but white space gives an empty translation, without a search. One that is longer than the
+        model's ``max_length`` is translated in parts, split at sentence ends, with a warning. Where the model's
+        positions end (learned ones do), a sentence that is longer is cut there, with a warning. A translation stops
+        at the model's ``max_length``, with a warning too, unless the option ``max_length`` allows more. Raises
+        :class:`ConfigError` for an unknown option, :class:`DataError` for a prefix that cannot be forced.
         """
         config = self.decode_config(**options)
-        if not isinstance(batch_tokens, int) or batch_tokens < 1:
-            raise ConfigError(f"batch_tokens is {batch_tokens!r}; give a whole number of at least 1.")
-        texts = _texts(text)
-        prefixes = [prefix] if isinstance(text, str) and isinstance(prefix, str) else prefix
-        if isinstance(prefixes, str) or (prefixes is not None and len(prefixes) != len(texts)):
-            raise DataError(f"{len(texts)} texts need as many prefixes; give a list of that length.")
-        lines = range(len(texts)) if line_numbers is None else line_numbers
-        results = [Translation("") for _ in texts]
-        jobs = self._jobs(texts, prefixes, lines)
-        done = len(texts) - len(jobs)
-        dropped = sum(bool(start) for start in prefixes or ()) - sum(bool(job.prefix) for job in jobs)
-        if dropped:
-            logger.warning("blank texts stay empty though they have a target prefix: %d.", dropped)
-        for group in ordered_batches([len(self._with_special(job.source)) for job in jobs], batch_tokens):
-            batch = [jobs[place] for place in group]
-            for job, hypotheses in zip(batch, self._search(batch, config), strict=True):
-                results[job.place] = self._result(job.source, hypotheses, attention)
-                self._check_end(job, config, results[job.place])
-            done += len(batch)
-            if report is not None:
-                report(done)
+        budget = whole_number("batch_tokens", batch_tokens)
+        request = Request.of(text, line_numbers, prefix, constraints, terms)
+        jobs = self.intake.jobs(request, config)
+        found: dict[int, Translation] = {}
+        left = Counter(job.place for job in jobs)
+        # Apart, so that a sentence without phrases is found as it would be without neighbours that have some.
+        for kind in (False, True):
+            places = [place for place, job in enumerate(jobs) if bool(job.phrases) == kind]
+            for group in ordered_batches([len(self.intake.with_special(jobs[at].source)) for at in places], budget):
+                batch = [places[at] for at in group]
+                searched = self._searcher.search([jobs[at] for at in batch], config)
+                for at, hypotheses in zip(batch, searched, strict=True):
+                    found[at] = self._result(jobs[at], hypotheses, config, attention, strict_terms)
+                    left[jobs[at].place] -= 1
+                if report is not None:
+                    report(len(request.texts) - sum(1 for parts in left.values() if parts))
+        results = [Translation("") for _ in request.texts]
+        for place, parts in groupby(range(len(jobs)), key=lambda at: jobs[at].place):
+            results[place] = self.results.joined([(jobs[at], found[at]) for at in parts], config)
         return results[0] if isinstance(text, str) else results
 
-    def _jobs(self, texts: list[str], prefixes: Sequence[str] | None, lines: Sequence[int]) -> list[_Job]:
-        """What there is to translate: the texts that hold more than white space."""
-        places = [place for place, text in enumerate(texts) if text.strip()]
-        sources = [self._encode_source(texts[place], lines[place]) for place in places]
-        starts: list[list[int]] = [[]] * len(places)
-        if prefixes is not None:
-            starts = [self._encode_target(prefixes[place], lines[place]) for place in places]
-        return [_Job(place, lines[place], *ids) for place, *ids in zip(places, sources, starts, strict=True)]
-
-    def _encode_source(self, text: str, line: int = 0) -> list[int]:
-        """Source ids without special tokens, cut where the model's positions end, with a warning."""
-        ids = self.bundle.tokenizers.src.encode(_checked(text, line))
-        most = self.model.config.max_length - len(self._with_special([]))
-        if not self._bounded or len(ids) <= most:
-            return ids
-        logger.warning(
-            "line %d has %d tokens and the model reads at most %d: the rest is left out; split it into sentences.",
-            line + 1,
-            len(ids),
-            most,
-        )
-        return ids[:most]
-
-    def _encode_target(self, text: str, line: int = 0) -> list[int]:
-        return self.bundle.tokenizers.tgt.encode(_checked(text, line))
-
-    def _with_special(self, source: list[int]) -> list[int]:
-        """Source ids with the special tokens that the model expects."""
-        config = self.model.config
-        return [config.bos_id] * config.src_bos + source + [config.eos_id] * config.src_eos
-
-    def _limit(self, job: _Job, config: DecodeConfig) -> int:
-        """The most target tokens of a translation. Raises :class:`DataError` where its prefix has more."""
-        limit = config.limit(len(self._with_special(job.source)))
-        if self._bounded or config.max_length is None:
-            limit = min(limit, self.model.config.max_length)
-        if len(job.prefix) > limit:
-            raise DataError(
-                f"the prefix of line {job.line + 1} has {len(job.prefix)} tokens, and its translation may have "
-                f"{limit}; shorten the prefix or raise max_length."
-            )
-        return limit
-
-    def _check_end(self, job: _Job, config: DecodeConfig, found: Translation) -> None:
-        """Say so where it was the model's ``max_length``, and no setting of the search, that ended a translation."""
-        most = self.model.config.max_length
-        if not found.finished and len(found.ids) == most < config.limit(len(self._with_special(job.source))):
-            remedy = "split it into sentences" + (" or set max_length" if not self._bounded else "")
-            logger.warning("line %d: the translation stops unfinished at %d tokens; %s.", job.line + 1, most, remedy)
-
-    @torch.no_grad()
-    def _search(self, batch: list[_Job], config: DecodeConfig) -> list[list[Hypothesis]]:
-        """The hypotheses of one batch, best first."""
-        common: dict[str, Any] = {
-            "bos_id": self.model.config.bos_id,
-            "eos_id": self.model.config.eos_id,
-            "limits": [self._limit(job, config) for job in batch],
-            "forbidden": self._forbidden,
-            "prefixes": [job.prefix for job in batch],
-            "device": self.device,
-        }
-        state = self._start([job.source for job in batch])
-        if config.sample:
-            lines = [job.line for job in batch]
-            return sample(self.model.step, state, len(batch), config, line_numbers=lines, **common)
-        return beam_search(self.model.step, state, len(batch), config, **common)
-
-    def _start(self, sources: list[list[int]]) -> DecoderState:
-        src, mask = self._padded(sources)
-        return self.model.start(self.model.encode(src, mask), mask)
-
-    def _padded(self, sources: list[list[int]]) -> tuple[Tensor, Tensor | None]:
-        src, mask = pad_sources(sources, self.model.config)
-        return src.to(self.device), None if mask is None else mask.to(self.device)
-
-    def _result(self, source: list[int], hypotheses: list[Hypothesis], attention: bool) -> Translation:
-        src_tokens = self.bundle.tokenizers.src.tokens(self._with_special(source))
-        best, *others = [self._translation(hypothesis, src_tokens) for hypothesis in hypotheses]
-        best.alternatives = others
+    def _result(
+        self, job: Job, hypotheses: list[Hypothesis], config: DecodeConfig, attention: bool, strict: bool
+    ) -> Translation:
+        """The translation of one job, with what has to be said about it."""
+        found = self.results.of(job, hypotheses)
         if attention:
-            best.attention = self._attention(source, best.ids)
-        return best
-
-    def _translation(self, found: Hypothesis, src_tokens: list[str]) -> Translation:
-        tgt = self.bundle.tokenizers.tgt
-        return Translation(
-            text=tgt.decode(found.tokens[:-1] if found.finished else found.tokens),
-            score=found.score,
-            logprob=found.logprob,
-            tokens=tgt.tokens(found.tokens),
-            src_tokens=src_tokens,
-            finished=found.finished,
-            ids=found.tokens,
-            token_logprobs=found.token_logprobs,
-        )
+            found.attention = self._attention(job.source, found.ids)
+        if found.unmet:
+            lacking = ", ".join(f'"{text}"' for text in found.unmet)
+            if strict:
+                raise DataError(f"the translation of line {job.line + 1} cannot hold {lacking}; change the terms.")
+            logger.warning("line %d: the translation lacks %s.", job.line + 1, lacking)
+        most = self.intake.max_length
+        if not found.finished and len(found.ids) == most < config.limit(len(self.intake.with_special(job.source))):
+            remedy = "split it into sentences" + (" or set max_length" if not self.intake.bounded else "")
+            logger.warning("line %d: the translation stops unfinished at %d tokens; %s.", job.line + 1, most, remedy)
+        return found
 
     @torch.no_grad()
     def _attention(self, source: list[int], ids: list[int]) -> Attention:
-        """The weights of one forced pass, a tensor [H,query,key] per layer, on the CPU."""
-        src, _ = self._padded([source])
-        tgt = torch.tensor([[self.model.config.bos_id, *ids[:-1]]], device=self.device)
+        """The weights of one forced pass of the (first) model, a tensor [H,query,key] per layer, on the CPU."""
+        src, _ = self._searcher.padded([source])
+        tgt = torch.tensor([[self.intake.shape.bos_id, *ids[:-1]]], device=self.device)
         _, attention = self.model(src, tgt, return_attention=True)
         kinds = (attention.encoder, attention.decoder, attention.cross)
         return Attention(*([layer[0].cpu() for layer in layers] for layers in kinds))
+
+    def stream(
+        self,
+        text: str,
+        *,
+        prefix: str | None = None,
+        constraints: Sequence[str] | None = None,
+        terms: TermPairs | None = None,
+        strict_terms: bool = False,
+        line_number: int = 0,
+        **options: Any,
+    ) -> Iterator[str]:
+        """The translation of a text piece by piece, as soon as nothing that comes can change it.
+
+        The pieces joined are ``translate(text, …).text``. Greedy search and drawing give out every token, a beam
+        what all of its hypotheses share; a character that is spread over tokens comes whole. The parameters are those
+        of :meth:`translate`.
+        """
+        config = self.decode_config(**options)
+        if not isinstance(text, str):
+            raise DataError(f"only one text can be streamed, and this is a {type(text).__name__}; give a string.")
+        jobs = self.intake.jobs(Request.of(text, [line_number], prefix, constraints, terms), config)
+        return self._pieces(jobs, config, strict_terms)
+
+    def _pieces(self, jobs: Sequence[Job], config: DecodeConfig, strict: bool) -> Iterator[str]:
+        for place, job in enumerate(jobs):
+            search, growing = self._searcher.begin([job], config), Growing(self.results.text)
+            for _ in self._searcher.running(search, [job], config):
+                if piece := growing.piece(search.settled(0)):
+                    yield piece
+            found = self._result(job, search.results[0], config, False, strict)
+            if piece := growing.rest(found.text + (job.gap if place + 1 < len(jobs) else "")):
+                yield piece
+
+    def alternatives(self, src: str, prefix: Target = "", n: int = 5, **options: Any) -> list[Translation]:
+        """How a translation of ``src`` that begins with ``prefix`` can go on: ``n`` next words, likeliest first.
+
+        Each is a whole translation, the best that goes on with that word. ``prefix`` is a text, token ids, or a
+        :class:`Translation`, whose ``</s>`` does not count. A text may go on within its last word; behind white
+        space a new word begins. Words are found by their first tokens: the likeliest ones are completed until ``n``
+        different words have been seen, so that there may be fewer. That the translation ends here counts as one.
+        Raises :class:`ConfigError` for drawing and :class:`DataError` for a blank ``src``.
+        """
+        n = whole_number("n", n)
+        config = self.decode_config(**{"n_best": 1, **options})
+        if config.sample:
+            raise ConfigError("alternatives are searched for, and sample draws at random; leave it out.")
+        if not texts_of(src)[0].strip():
+            raise DataError("there is nothing to translate; give a text that holds more than white space.")
+        new_word = isinstance(prefix, str) and prefix != prefix.rstrip()
+        ids = self.intake.target(prefix.strip()) if isinstance(prefix, str) else ids_of(prefix)
+        if ids[-1:] == [self.intake.shape.eos_id]:
+            ids = ids[:-1]
+        job = Job(0, 0, self.intake.source(src), ids)
+        return [self.results.of(job, [one]) for one in next_words(self._searcher, job, config, n, new_word=new_word)]
+
+    def record(self, text: str, *, prefix: str | None = None, **options: Any) -> tuple[Translation, SearchRecord]:
+        """The translation of a text, and everything that its beam search looked at.
+
+        Raises :class:`ConfigError` for drawing, and :class:`DataError` for a text that has to be split.
+        """
+        config = self.decode_config(**options)
+        if config.sample:
+            raise ConfigError("only a beam search can be recorded; leave out sample.")
+        jobs = self.intake.jobs(Request.of(text, None, prefix), config)
+        if not jobs:
+            return Translation(""), SearchRecord(config, 0)
+        if len(jobs) > 1:
+            raise DataError("the text is longer than the model reads at once; record its sentences one by one.")
+        search, shape = self._searcher.begin(jobs, config), self.intake.shape
+        assert isinstance(search, BeamSearch)  # nothing is drawn, and no phrases were asked for
+        state, limit = self._searcher.start([jobs[0].source]), self.intake.limit(jobs[0], config)
+        special = {"bos_id": shape.bos_id, "eos_id": shape.eos_id}
+        step = self._searcher.step(config)
+        record = record_search(search, step, state, config, limit=limit, **special, device=self.device)
+        return self._result(jobs[0], search.results[0], config, False, False), record
 
     def score(self, src: str, tgt: Target, **options: Any) -> float:
         """The score that ``tgt`` has as a translation of ``src``; :meth:`force` gives all there is to know of it."""
         return self.force(src, tgt, **options).score
 
-    @torch.no_grad()
     def force(self, src: str, tgt: Target, *, attention: bool = False, **options: Any) -> Translation:
         """``tgt`` as a translation of ``src``, with the log-probabilities, score and attention that the model gives it.
 
@@ -283,24 +325,22 @@ class Translator:
         included; of a :class:`Translation` its ids count. ``options`` may set another ``length_norm`` or
         ``length_penalty`` than the model's. Raises :class:`DataError` for ids that are not the model's.
         """
-        config, shape = self.decode_config(**options), self.model.config
-        if isinstance(tgt, str):
-            ids = [*self._encode_target(tgt), shape.eos_id]
-        else:
-            ids = _ids(tgt)
+        config = self.decode_config(**options)
+        ids = [*self.intake.target(tgt), self.intake.shape.eos_id] if isinstance(tgt, str) else ids_of(tgt)
         if not ids:
             return Translation("")
-        source = self._encode_source(src)
-        state = self._start([source])
-        special: dict[str, int] = {"bos_id": shape.bos_id, "eos_id": shape.eos_id}
-        found = score_targets(self.model.step, state, [ids], config, **special, device=self.device)
-        return self._result(source, found, attention)
+        job = Job(0, 0, self.intake.source(src), [])
+        found = self.results.of(job, self._searcher.scored([job.source], [ids], config))
+        if attention:
+            found.attention = self._attention(job.source, found.ids)
+        return found
 
     @overload
     def translate_document(
         self,
         text: str,
         *,
+        terms: TermPairs | None = ...,
         line_numbers: Sequence[int] | None = ...,
         report: Report | None = ...,
         **options: Any,
@@ -311,6 +351,7 @@ class Translator:
         self,
         text: Sequence[str],
         *,
+        terms: TermPairs | None = ...,
         line_numbers: Sequence[int] | None = ...,
         report: Report | None = ...,
         **options: Any,
@@ -320,16 +361,20 @@ class Translator:
         self,
         text: str | Sequence[str],
         *,
+        terms: TermPairs | None = None,
         line_numbers: Sequence[int] | None = None,
         report: Report | None = None,
         **options: Any,
     ) -> str | list[str]:
         """Translate a text of several sentences, each by itself, or a list of such texts into a list.
 
-        Line breaks and the spaces around sentences stay. The parameters are those of :meth:`translate`; the
-        sentences of a text share its line number.
+        Line breaks and the spaces around sentences stay. The parameters are those of :meth:`translate`, without
+        prefixes and constraints; the sentences of a text share its line number.
         """
-        texts = _texts(text)
+        for name in ("prefix", "constraints"):
+            if name in options:
+                raise ConfigError(f"{name} belongs to one sentence, and a document has many; use translate.")
+        texts = texts_of(text)
         numbers = range(len(texts)) if line_numbers is None else line_numbers
         parts = [split_sentences(one) for one in texts]
         bodies = [part.strip() for own in parts for part in own]
@@ -339,29 +384,9 @@ class Translator:
             if report is not None:
                 report(done * len(texts) // len(bodies))
 
-        found = iter(self.translate(bodies, line_numbers=lines, report=in_texts, **options))
+        found = iter(self.translate(bodies, terms=terms, line_numbers=lines, report=in_texts, **options))
         results = ["".join(_put_into(part, next(found).text) for part in own) for own in parts]
         return results[0] if isinstance(text, str) else results
-
-
-def _texts(text: object) -> list[str]:
-    """The texts of a string or a list of strings. Raises :class:`DataError` for anything else."""
-    texts = [text] if isinstance(text, str) else list(text) if isinstance(text, Iterable) else [text]
-    strings = [one for one in texts if isinstance(one, str)]
-    if isinstance(text, bytes) or len(strings) != len(texts):
-        odd = text if isinstance(text, bytes) else next(one for one in texts if not isinstance(one, str))
-        raise DataError(f"a text is a {type(odd).__name__}; give a string, or a list of strings.")
-    return strings
-
-
-def _ids(tgt: object) -> list[int]:
-    """The target ids of a translation or a list of whole numbers. Raises :class:`DataError` for anything else."""
-    try:
-        if isinstance(tgt, bytes):
-            raise TypeError
-        return [index(one) for one in (tgt.ids if isinstance(tgt, Translation) else cast("Sequence[int]", tgt))]
-    except TypeError:
-        raise DataError("a target is neither a text, nor token ids, nor a Translation; give one of these.") from None
 
 
 def _put_into(part: str, translation: str) -> str:
@@ -369,14 +394,3 @@ def _put_into(part: str, translation: str) -> str:
     body = part.strip()
     before, _, after = part.partition(body) if body else (part, "", "")
     return before + translation + after
-
-
-def _checked(text: str, line: int) -> str:
-    """The text itself; raises :class:`DataError` for one that is not Unicode."""
-    try:
-        text.encode()
-    except UnicodeEncodeError as error:
-        raise DataError(
-            f"line {line + 1} holds half of a surrogate pair at character {error.start + 1}; give whole characters."
-        ) from None
-    return text

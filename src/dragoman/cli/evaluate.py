@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dragoman.cli import common
-from dragoman.cli.translate import WINDOW, destination, one_line
+from dragoman.cli.lines import destination, one_line
+from dragoman.cli.translate import WINDOW
 from dragoman.errors import DataError, UsageError
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ def evaluate(
     max_length: Annotated[int | None, typer.Option(min=1, help="Most target tokens.")] = None,
     batch_tokens: Annotated[int | None, typer.Option(min=1, help="Source tokens of a batch, padding included.")] = None,
     threads: Annotated[int | None, typer.Option(min=1, max=1024, help="CPU threads. Default: all processors.")] = None,
-    precision: Annotated[str, typer.Option(metavar="fp32|bf16", help="Type of the weights.")] = "fp32",
+    precision: Annotated[str, typer.Option(metavar="fp32|int8|bf16", help="Type of the weights.")] = "fp32",
     device: Annotated[str, typer.Option(metavar="auto|cpu|cuda|mps", help="Where to compute.")] = "auto",
     as_json: Annotated[bool, typer.Option("--json", help="Every field as JSON.")] = False,
     quiet: common.Quiet = False,

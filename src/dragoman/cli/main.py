@@ -25,6 +25,11 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "translate": ("dragoman.cli.translate", "Translate text line by line."),
     "evaluate": ("dragoman.cli.evaluate", "Translate a test set and score the translations."),
     "metrics": ("dragoman.cli.metrics", "Score translations in a text file against references."),
+    "convert": ("dragoman.cli.convert", "Convert a model from or to another implementation's format."),
+    "attention": ("dragoman.cli.attention", "Show where a model looked while it translated a sentence."),
+    "plot": ("dragoman.cli.plot", "Draw learning curves, schedules, position tables, masks, smoothed targets."),
+    "doctor": ("dragoman.cli.doctor", "Look for what is wrong with a configuration, a run or a model."),
+    "serve": ("dragoman.cli.serve", "Serve models over HTTP, with a web page."),
     "info": ("dragoman.cli.info", "Show what a model or a configuration holds."),
 }
 

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import sys
+import time
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from dragoman.cli import common
+from dragoman.errors import DragomanError, ToldError
+
+_SECONDS_TO_SPEAK = 2.0
 
 
 def train(
@@ -24,16 +30,35 @@ def train(
 ) -> None:
     """Train a translator as a configuration file says.
 
-    Ctrl-C saves a checkpoint; the same command with --resume goes on from it.
+    Ctrl-C saves a checkpoint; the same command with --resume goes on from it. Several processes:
+    torchrun --nproc-per-node 2 -m dragoman train CONFIG.yaml (docs/scaling.md).
 
     \b
     Example:
       dragoman train recipes/multi30k-en-de.yaml data.dir=multi30k train.max_minutes=10
     """
+    # A launcher of several processes says which one this is. The first speaks for all.
+    rank = os.environ.get("RANK", "0")
+    try:
+        folder = _run(config, settings, out, resume)
+    except DragomanError as error:
+        if rank == "0":
+            raise
+        if isinstance(error, ToldError):
+            # The launcher ends all processes once one has ended, and the first has to say why.
+            time.sleep(_SECONDS_TO_SPEAK)
+        else:
+            print(f"dragoman: rank {rank}: {error}", file=sys.stderr)
+        raise typer.Exit(error.exit_code) from error
+    if rank == "0":
+        print(folder)
+
+
+def _run(config: Path, settings: list[str] | None, out: Path | None, resume: bool) -> Path:
     from dragoman.configfile import load_config
 
     loaded = load_config(config, settings)
     common.prepare_runtime(loaded.train.threads)
     from dragoman.training.run import train as run
 
-    print(run(loaded, out, resume, quiet=common.is_quiet()))
+    return run(loaded, out, resume, quiet=common.is_quiet())

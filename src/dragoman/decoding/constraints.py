@@ -1,6 +1,7 @@
 """What may come next: rules that take tokens away before a search looks at the candidates.
 
-A rule sets the log-probabilities of what it forbids to -inf and leaves the others as they are.
+A rule sets the log-probabilities of what it forbids to -inf and leaves the others as they are. (Phrases that have to
+come are no rule: :mod:`dragoman.decoding.grid` searches for them.)
 Shapes: R rows (hypotheses), V vocabulary, n tokens so far, S sources.
 """
 
@@ -14,14 +15,15 @@ from torch import Tensor
 
 from dragoman.config import DecodeConfig
 from dragoman.decoding.step import NEVER
+from dragoman.decoding.trail import Ids, Trail
 from dragoman.errors import DataError
 
 
 class Rule(Protocol):
     """Something that forbids tokens by what a row holds so far."""
 
-    def __call__(self, logprobs: Tensor, history: Tensor) -> None:
-        """Set entries of ``logprobs`` [R,V] to -inf in place, for rows that hold ``history`` [R,n]."""
+    def __call__(self, logprobs: Tensor, trail: Trail, sources: Ids) -> None:
+        """Set entries of ``logprobs`` [R,V] to -inf in place, for the rows of ``trail``, of ``sources`` [R]."""
 
 
 class ForbiddenTokens:
@@ -30,22 +32,24 @@ class ForbiddenTokens:
     def __init__(self, ids: Sequence[int]) -> None:
         self.ids = torch.tensor(sorted(set(ids)), dtype=torch.int64)
 
-    def __call__(self, logprobs: Tensor, history: Tensor) -> None:
+    def __call__(self, logprobs: Tensor, trail: Trail, sources: Ids) -> None:
         """See :class:`Rule`."""
-        logprobs[:, self.ids.to(logprobs.device)] = NEVER
+        logprobs.index_fill_(1, self.ids.to(logprobs.device), NEVER)
 
 
 class MinLength:
-    """``</s>`` comes only after ``tokens`` other target tokens, those of a forced prefix included."""
+    """``</s>`` comes only after so many other target tokens of each source, those of a forced prefix included."""
 
-    def __init__(self, tokens: int, eos_id: int) -> None:
-        self.tokens = tokens
+    def __init__(self, minimums: Sequence[int], eos_id: int) -> None:
+        self.minimums = torch.tensor(minimums, dtype=torch.int64)
+        self.most = max(minimums, default=0)
         self.eos_id = eos_id
 
-    def __call__(self, logprobs: Tensor, history: Tensor) -> None:
+    def __call__(self, logprobs: Tensor, trail: Trail, sources: Ids) -> None:
         """See :class:`Rule`."""
-        if history.shape[1] < self.tokens:
-            logprobs[:, self.eos_id] = NEVER
+        if trail.length < self.most:
+            early = self.minimums[torch.from_numpy(sources)] > trail.length
+            logprobs[:, self.eos_id].masked_fill_(early.to(logprobs.device), NEVER)
 
 
 class NoRepeatNgram:
@@ -54,11 +58,12 @@ class NoRepeatNgram:
     def __init__(self, size: int) -> None:
         self.size = size
 
-    def __call__(self, logprobs: Tensor, history: Tensor) -> None:
+    def __call__(self, logprobs: Tensor, trail: Trail, sources: Ids) -> None:
         """See :class:`Rule`."""
-        n = history.shape[1]
+        n = trail.length
         if n < self.size:
             return
+        history = torch.from_numpy(trail.history())
         ngrams = history.unfold(1, self.size, 1)  # [R, n - size + 1, size]
         last = history[:, n - self.size + 1 :]
         row, place = (ngrams[:, :, :-1] == last[:, None]).all(-1).nonzero(as_tuple=True)
@@ -75,12 +80,12 @@ class ForcedPrefixes:
         for source, prefix in enumerate(prefixes):
             self.table[source, : len(prefix)] = torch.tensor(prefix, dtype=torch.int64)
 
-    def forced(self, sources: Tensor, n: int, vocabulary: int) -> tuple[Tensor, Tensor]:
+    def forced(self, sources: Ids, n: int, vocabulary: int) -> tuple[Tensor, Tensor]:
         """The rows, of hypotheses for ``sources`` [R] after ``n`` tokens, whose next token is forced, and that token.
 
         Raises :class:`DataError` where the token lies outside the vocabulary.
         """
-        token = self.table[sources, n]
+        token = self.table[torch.from_numpy(sources), n]
         rows = (token >= 0).nonzero().flatten()
         token = token[rows]
         if token.numel() and int(token.max()) >= vocabulary:
@@ -99,37 +104,37 @@ class Rules:
         config: DecodeConfig,
         *,
         eos_id: int,
+        minimums: Sequence[int],
         forbidden: Sequence[int] = (),
         prefixes: Sequence[Sequence[int]] = (),
     ) -> None:
         self.bans: list[Rule] = []
         if forbidden:
             self.bans.append(ForbiddenTokens(forbidden))
-        if config.min_length:
-            self.bans.append(MinLength(config.min_length, eos_id))
+        if any(minimums):
+            self.bans.append(MinLength(minimums, eos_id))
         if config.no_repeat_ngram:
             self.bans.append(NoRepeatNgram(config.no_repeat_ngram))
         self.prefixes = ForcedPrefixes(prefixes)
 
-    def apply(self, logprobs: Tensor, history: Tensor, sources: Tensor) -> None:
-        """Set what may not come in ``logprobs`` [R,V] to -inf, for rows of ``sources`` [R] that hold ``history`` [R,n].
+    def apply(self, logprobs: Tensor, trail: Trail, sources: Ids) -> None:
+        """Set what may not come in ``logprobs`` [R,V] to -inf, for the rows of ``trail``, of ``sources`` [R].
 
-        ``history`` and ``sources`` are on the CPU, ``logprobs`` on any device. Raises :class:`DataError` for a forced
-        token outside the vocabulary.
+        Raises :class:`DataError` for a forced token outside the vocabulary.
         """
-        if history.shape[1] >= self.prefixes.length:
-            self._ban(logprobs, history)
+        if trail.length >= self.prefixes.length:
+            self._ban(logprobs, trail, sources)
             return
-        rows, token = self.prefixes.forced(sources, history.shape[1], logprobs.shape[1])
+        rows, token = self.prefixes.forced(sources, trail.length, logprobs.shape[1])
         rows, token = rows.to(logprobs.device), token.to(logprobs.device)
         forced = logprobs[rows, token]
-        self._ban(logprobs, history)
+        self._ban(logprobs, trail, sources)
         logprobs[rows] = NEVER
         logprobs[rows, token] = forced
 
-    def _ban(self, logprobs: Tensor, history: Tensor) -> None:
+    def _ban(self, logprobs: Tensor, trail: Trail, sources: Ids) -> None:
         for rule in self.bans:
-            rule(logprobs, history)
+            rule(logprobs, trail, sources)
 
 
 def check_request(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from dragoman.config import DecodeConfig
 from dragoman.decoding.length import length_norm
@@ -16,7 +16,8 @@ class Hypothesis:
     ``tokens`` holds a forced prefix, and ``</s>`` at its end where the hypothesis is ``finished``.
     ``token_logprobs`` are the tokens' natural-log probabilities, ``logprob`` is their sum, and ``score`` is
     ``logprob`` over the length norm. They are the model's own: nothing is renormalised for tokens that were
-    ruled out, for a forced prefix or for a temperature.
+    ruled out, for a forced prefix or for a temperature. ``unmet`` are the places of the source's phrases that do
+    not stand in it as often as they were asked for, a place as often as it is lacking.
     """
 
     tokens: list[int]
@@ -24,6 +25,7 @@ class Hypothesis:
     score: float
     token_logprobs: list[float]
     finished: bool
+    unmet: list[int] = field(default_factory=list)
 
     @classmethod
     def of(cls, tokens: list[int], token_logprobs: list[float], config: DecodeConfig, eos_id: int) -> Hypothesis:

@@ -6,69 +6,95 @@ Shapes: R rows (translations being drawn), V vocabulary, C candidates.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from dragoman.config import DecodeConfig
-from dragoman.decoding.constraints import Rules, check_request
+from dragoman.decoding.constraints import Rules
 from dragoman.decoding.hypothesis import Hypothesis
-from dragoman.decoding.step import NEVER, Step, best_tokens, log_probabilities
+from dragoman.decoding.step import NEVER, best_tokens, log_probabilities
+from dragoman.decoding.trail import Ids, Trail
 
 
-@torch.no_grad()
-def sample(
-    step: Step,
-    state: Any,
-    n_sources: int,
-    config: DecodeConfig,
-    *,
-    bos_id: int,
-    eos_id: int,
-    limits: Sequence[int],
-    line_numbers: Sequence[int],
-    forbidden: Sequence[int] = (),
-    prefixes: Sequence[Sequence[int]] | None = None,
-    device: torch.device | str | None = None,
-) -> list[list[Hypothesis]]:
+class Sampling:
     """``n_best`` independent draws for each source, best score first; two may be alike.
 
     A token is drawn from softmax(log-probability / ``temperature``) over what the rules allow, cut to the ``top_k``
     likeliest (Fan et al. 2018) and then to the fewest of these that together reach ``top_p`` (Holtzman et al. 2020).
     Draw j of source i depends on ``seed``, ``line_numbers[i]`` (from 0) and j, and on no other source. The
     log-probabilities reported are the model's own. A draw ends unfinished at its limit, or where the rules leave it
-    no token. The other parameters and the errors are those of :func:`dragoman.decoding.beam.beam_search`.
+    no token.
     """
-    prefixes = check_request(n_sources, limits, prefixes, eos_id)
-    rules = Rules(config, eos_id=eos_id, forbidden=forbidden, prefixes=prefixes)
-    draws = [
-        [_Draw(source, limit, _generator(config.seed, line, copy)) for copy in range(config.n_best)]
-        for source, (limit, line) in enumerate(zip(limits, line_numbers, strict=True))
-    ]
-    going = [draw for copies in draws for draw in copies]
-    tokens, parents = torch.full((n_sources,), bos_id, dtype=torch.int64, device=device), None
-    while going:
-        logits = step(tokens, state, parents)
-        rows = torch.tensor([draw.row for draw in going])
-        values, drawn = _draw(log_probabilities(logits)[rows.to(logits.device)], rules, config, going)
-        for draw, token, value in zip(going, drawn.tolist(), values.tolist(), strict=True):
-            draw.append(token, value, eos_id)
-        going = [draw for draw in going if not draw.ended]
-        tokens = torch.tensor([draw.tokens[-1] for draw in going], dtype=torch.int64, device=device)
-        parents = torch.tensor([draw.row for draw in going], dtype=torch.int64, device=device)
-        for row, draw in enumerate(going):
-            draw.row = row
-    results = [[Hypothesis.of(draw.tokens, draw.logprobs, config, eos_id) for draw in copies] for copies in draws]
-    return [sorted(copies, key=lambda hypothesis: -hypothesis.score) for copies in results]
+
+    def __init__(
+        self, config: DecodeConfig, rules: Rules, eos_id: int, limits: Sequence[int], line_numbers: Sequence[int]
+    ) -> None:
+        self.config = config
+        self.rules = rules
+        self.eos_id = eos_id
+        self.draws = [
+            [_Draw(source, limit, _generator(config.seed, line, copy)) for copy in range(config.n_best)]
+            for source, (limit, line) in enumerate(zip(limits, line_numbers, strict=True))
+        ]
+        self.going = [draw for copies in self.draws for draw in copies]
+        self.trail = Trail(len(self.going))
+        self.tokens = np.empty(0, np.int64)
+        # The first step has a row per source, which the draws of that source share.
+        self.parents: Ids = np.array([draw.source for draw in self.going], np.int64)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether any draw goes on."""
+        return bool(self.going)
+
+    def advance(self, logits: Tensor) -> None:
+        """Draw a token for each draw that goes on, ``logits`` [R,V] being the step's."""
+        logprobs = log_probabilities(logits)
+        rows = np.arange(len(self.going))
+        if self.trail.length == 0:
+            rows = self.parents
+            logprobs = logprobs[torch.from_numpy(rows).to(logprobs.device)]
+        values, tokens = self._draw(logprobs)
+        for draw, token, value in zip(self.going, tokens.tolist(), values.tolist(), strict=True):
+            draw.append(token, value, self.eos_id)
+        kept = np.array([place for place, draw in enumerate(self.going) if not draw.ended], np.int64)
+        self.going = [self.going[place] for place in kept]
+        self.tokens, self.parents = tokens.numpy()[kept], rows[kept]
+        self.trail.append(kept, self.tokens, values.numpy()[kept])
+
+    def _draw(self, logprobs: Tensor) -> tuple[Tensor, Tensor]:
+        """One token for each row of ``logprobs`` [R,V]: its log-probability (-inf: none is allowed) and its id, [R].
+
+        ``logprobs`` is changed in place.
+        """
+        self.rules.apply(logprobs, self.trail, np.array([draw.source for draw in self.going], np.int64))
+        values, tokens = best_tokens(logprobs, self.config.top_k or logprobs.shape[1])
+        points = torch.tensor([draw.generator.random() for draw in self.going], dtype=torch.float64)
+        rank = drawn_ranks(values, points, self.config.temperature, self.config.top_p)[:, None]
+        return values.gather(1, rank)[:, 0], tokens.gather(1, rank)[:, 0]
+
+    def settled(self, source: int) -> list[int]:
+        """The tokens drawn for a source, where there is one draw of it: nothing is taken back."""
+        draws = self.draws[source]
+        return list(draws[0].tokens) if len(draws) == 1 else []
+
+    @property
+    def results(self) -> list[list[Hypothesis]]:
+        """The draws of each source."""
+        every = [
+            [Hypothesis.of(draw.tokens, draw.logprobs, self.config, self.eos_id) for draw in copies]
+            for copies in self.draws
+        ]
+        return [sorted(copies, key=lambda hypothesis: -hypothesis.score) for copies in every]
 
 
 class _Draw:
-    """One translation being drawn; ``row`` is its row in the last step, in the first step its source."""
+    """One translation being drawn."""
 
     def __init__(self, source: int, limit: int, generator: np.random.Generator) -> None:
-        self.source = self.row = source
+        self.source = source
         self.limit = limit
         self.generator = generator
         self.tokens: list[int] = []
@@ -86,21 +112,8 @@ class _Draw:
 
 
 def _generator(seed: int, line: int, copy: int) -> np.random.Generator:
-    """The source of randomness of one draw; a negative seed is one of its own."""
-    return np.random.default_rng(np.random.SeedSequence(entropy=seed % 2**64, spawn_key=(line, copy)))
-
-
-def _draw(logprobs: Tensor, rules: Rules, config: DecodeConfig, draws: list[_Draw]) -> tuple[Tensor, Tensor]:
-    """One token for each row of ``logprobs`` [R,V]: its log-probability (-inf where none is allowed) and its id, [R].
-
-    ``logprobs`` is changed in place.
-    """
-    history = torch.tensor([draw.tokens for draw in draws], dtype=torch.int64).view(len(draws), -1)
-    rules.apply(logprobs, history, torch.tensor([draw.source for draw in draws]))
-    values, tokens = best_tokens(logprobs, config.top_k or logprobs.shape[1])
-    points = torch.tensor([draw.generator.random() for draw in draws], dtype=torch.float64)
-    rank = drawn_ranks(values, points, config.temperature, config.top_p)[:, None]
-    return values.gather(1, rank)[:, 0], tokens.gather(1, rank)[:, 0]
+    """The source of randomness of one draw."""
+    return np.random.default_rng(np.random.SeedSequence(entropy=seed, spawn_key=(line, copy)))
 
 
 def drawn_ranks(values: Tensor, points: Tensor, temperature: float, top_p: float) -> Tensor:

@@ -5,10 +5,12 @@ Shapes: B batch, S source length, T target length; special tokens and padding in
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from itertools import count
-from typing import Any, NamedTuple
+from itertools import chain, count
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import torch
@@ -17,13 +19,15 @@ from torch import Tensor
 
 from dragoman.config import ModelConfig
 from dragoman.errors import DataError
-from dragoman.text.corpus import TokenCorpus
+from dragoman.text.corpus import TokenCorpus, Window
 
 # Pairs sorted by length together: enough that every length fills batches of its own, little to plan.
 _WINDOW = 1 << 16
 
 Indices = NDArray[np.int64]
 Ids = Sequence[int] | NDArray[Any]
+T = TypeVar("T")
+R = TypeVar("R")
 
 
 @dataclass(frozen=True)
@@ -99,56 +103,75 @@ class Position(NamedTuple):
 _START = Position()
 
 
+class Plan(NamedTuple):
+    """A batch before it is made: where its pairs stand in a window, and in the corpus."""
+
+    window: Window
+    places: Indices
+    indices: Indices
+
+
+class _Pairs(NamedTuple):
+    """The pairs of one window: the epoch, the window's number in it, and the places of the pairs in the corpus."""
+
+    epoch: int
+    number: int
+    indices: NDArray[np.uint32]
+
+
 class TrainingBatches:
     """The corpus in batches of at most ``batch_tokens`` a side, each pair once an epoch, without end.
 
     An epoch is a seeded permutation cut into windows of equal size; a window is sorted by length, cut into batches
-    and the batches shuffled. A window is planned when it is reached, from the seed alone: resuming costs the same
-    at any step. Of several ranks each takes every ``world_size``-th batch; some batches are halved, so that all
-    ranks have the same number in every window (one is repeated where each is a single pair). Raises
-    :class:`DataError` for an empty corpus.
+    and the batches shuffled. A window is planned from the seed alone, in a thread while the one before it is used:
+    resuming costs the same at any step. Raises :class:`DataError` for an empty corpus.
     """
 
-    def __init__(
-        self, corpus: TokenCorpus, config: ModelConfig, batch_tokens: int, seed: int, rank: int = 0, world_size: int = 1
-    ) -> None:
+    def __init__(self, corpus: TokenCorpus, config: ModelConfig, batch_tokens: int, seed: int) -> None:
         if not len(corpus):
             raise DataError("the training text holds no pairs to make batches of; check data.train.")
         self.corpus = corpus
         self.config = config
         self.batch_tokens = batch_tokens
         self.seed = seed
-        self.rank = rank
-        self.world_size = world_size
         self.n_windows = -(-len(corpus) // _WINDOW)
         self._src_extra = config.src_bos + config.src_eos
 
     def iterate(self, position: Position = _START) -> Iterator[tuple[Batch, Position]]:
         """Batches from ``position`` on for ever, each with the position after it."""
-        yield from self._of_epoch(*position)
-        for epoch in count(position.epoch + 1):
-            yield from self._of_epoch(epoch)
+        for plan, after in self.planned(position):
+            yield self.batch(plan), after
+
+    def planned(self, position: Position = _START) -> Iterator[tuple[Plan, Position]]:
+        """The same before it is made, so that each of several processes makes its own batches alone."""
+        starts = ((epoch, position.window if epoch == position.epoch else 0) for epoch in count(position.epoch))
+        return self._from_windows(chain.from_iterable(self._windows(*start) for start in starts), position.batch)
 
     def epoch_batches(self, epoch: int) -> Iterator[Batch]:
         """The batches of one epoch."""
-        for batch, _ in self._of_epoch(epoch):
-            yield batch
+        for plan, _ in self._from_windows(self._windows(epoch)):
+            yield self.batch(plan)
 
-    def _of_epoch(self, epoch: int, window: int = 0, skip: int = 0) -> Iterator[tuple[Batch, Position]]:
-        """The batches of an epoch from a window on, without the window's first ``skip``."""
-        windows = np.array_split(self._permutation(epoch), self.n_windows)
-        for number in range(window, self.n_windows):
-            own = self._plan(windows[number], epoch, number)[self.rank :: self.world_size]
-            for index in range(skip, len(own)):
+    def batch(self, plan: Plan) -> Batch:
+        """The batch of a plan."""
+        pairs = [plan.window.pair(int(place)) for place in plan.places]
+        return collate(pairs, self.config, plan.indices.tolist())
+
+    def _from_windows(self, windows: Iterator[_Pairs], skip: int = 0) -> Iterator[tuple[Plan, Position]]:
+        """The batches of windows, without the first ``skip``, each with the position after it."""
+        for (epoch, number, _), plans in _ahead(self._plan, windows):
+            for index in range(skip, len(plans)):
                 after = Position(epoch, number, index + 1)
-                if index + 1 == len(own):
+                if index + 1 == len(plans):
                     after = Position(epoch, number + 1, 0) if number + 1 < self.n_windows else Position(epoch + 1)
-                yield self._batch(own[index]), after
+                yield plans[index], after
             skip = 0
 
-    def _batch(self, indices: Indices) -> Batch:
-        chosen = [int(index) for index in indices]
-        return collate([self.corpus.pair(index) for index in chosen], self.config, chosen)
+    def _windows(self, epoch: int, first: int = 0) -> Iterator[_Pairs]:
+        """The pairs of each window of an epoch."""
+        windows = np.array_split(self._permutation(epoch), self.n_windows)
+        for number in range(first, self.n_windows):
+            yield _Pairs(epoch, number, windows[number])
 
     def _permutation(self, epoch: int) -> NDArray[np.uint32]:
         """A shuffled order of all pairs, 4 bytes each."""
@@ -156,23 +179,29 @@ class TrainingBatches:
         np.random.default_rng((self.seed, epoch)).shuffle(order)
         return order
 
-    def _plan(self, window: NDArray[np.uint32], epoch: int, number: int) -> list[Indices]:
-        """The batches of a window: sorted by length, cut, and shuffled; their number is a multiple of the ranks."""
-        indices = window.astype(np.int64)
-        src, tgt = self.corpus.lengths(indices)
+    def _plan(self, pairs: _Pairs) -> list[Plan]:
+        """The batches of a window: sorted by length, cut, and shuffled."""
+        indices = pairs.indices.astype(np.int64)
+        window = self.corpus.window(indices, pairs.epoch)
+        src, tgt = window.lengths()
         src, tgt = src + self._src_extra, tgt + 1
         order = _by_length(src, tgt)
-        batches = [indices[order[begin:end]] for begin, end in _cut(src[order], tgt[order], self.batch_tokens)]
-        _add(batches, -len(batches) % self.world_size)
-        shuffled = np.random.default_rng((self.seed, epoch, number + 1)).permutation(len(batches))
-        return [batches[index] for index in shuffled]
+        batches = [order[begin:end] for begin, end in _cut(src[order], tgt[order], self.batch_tokens)]
+        shuffled = np.random.default_rng((self.seed, pairs.epoch, pairs.number + 1)).permutation(len(batches))
+        return [Plan(window, batches[index], indices[batches[index]]) for index in shuffled]
 
 
-def _add(batches: list[Indices], number: int) -> None:
-    """Make ``number`` more batches: each time the one of the most pairs is halved, or repeated where it is one pair."""
-    for _ in range(number):
-        whole = batches.pop(max(range(len(batches)), key=lambda index: len(batches[index])))
-        batches += np.array_split(whole, 2) if len(whole) > 1 else [whole, whole]
+def _ahead(function: Callable[[T], R], items: Iterable[T]) -> Iterator[tuple[T, R]]:
+    """Each item with the function of it, which a thread computes while the caller uses the one before."""
+    with ThreadPoolExecutor(1, thread_name_prefix="dragoman-batches") as pool:
+        waiting: deque[tuple[T, Future[R]]] = deque()
+        for item in items:
+            waiting.append((item, pool.submit(function, item)))
+            if len(waiting) > 1:
+                done, future = waiting.popleft()
+                yield done, future.result()
+        for done, future in waiting:
+            yield done, future.result()
 
 
 def _by_length(src: Indices, tgt: Indices) -> Indices:

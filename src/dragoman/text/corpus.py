@@ -1,7 +1,9 @@
 """A tokenised corpus on disk, memory-mapped: the memory of a training does not grow with its text.
 
 A folder holds ``src.bin`` and ``tgt.bin`` (token ids one after the other, without special tokens),
-``src.offsets.bin`` and ``tgt.offsets.bin`` (where each sentence begins, N + 1 int64) and ``corpus.json``.
+``src.offsets.bin`` and ``tgt.offsets.bin`` (where each sentence begins, N + 1 int64) and ``corpus.json``; where the
+text is to be cut anew each epoch (BPE-dropout), also ``src.words.bin`` and ``tgt.words.bin`` (a byte a token: 1 where
+it begins a word).
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,43 +24,65 @@ from dragoman.config import DataConfig
 from dragoman.errors import BundleError
 from dragoman.files import atomic_folder
 from dragoman.text.cleaning import Cleaner, DropCounts
-from dragoman.text.tokenizer import TokenizerPair
+from dragoman.text.tokenizer import Tokenizer, TokenizerPair
+
+if TYPE_CHECKING:
+    from dragoman.text.json_tokenizer import ByteLevelTokenizer
 
 _FORMAT = 1
 # Pairs tokenised at once: enough for the tokenizer's threads, little in memory.
 _CHUNK = 4096
 
 Ids = NDArray[Any]
+Ints = NDArray[np.int64]
+# The ids of a text, and for each token whether it begins a word (None: not known).
+Cut = tuple[list[int], list[bool] | None]
+
+
+class Window(Protocol):
+    """Some pairs of a corpus, as an epoch has them."""
+
+    def pair(self, place: int) -> tuple[Ids, Ids]:
+        """Source and target ids of the pair at one place of the window, without special tokens."""
+        ...
+
+    def lengths(self) -> tuple[Ints, Ints]:
+        """Source and target lengths of all pairs, in tokens, special tokens not counted."""
+        ...
 
 
 class TokenCorpus:
     """N sentence pairs as token ids; ``pair(i)`` gives views of the mapped files, nothing is copied."""
 
-    def __init__(self, src: _Side, tgt: _Side, counts: DropCounts) -> None:
-        self._src = src
-        self._tgt = tgt
+    def __init__(self, src: Side, tgt: Side, counts: DropCounts) -> None:
+        self.src = src
+        self.tgt = tgt
         self.counts = counts
 
     def __len__(self) -> int:
-        return len(self._src.offsets) - 1
+        return len(self.src.offsets) - 1
 
     def pair(self, index: int) -> tuple[Ids, Ids]:
         """Source and target ids of one pair, without special tokens."""
-        return self._src.row(index), self._tgt.row(index)
+        return self.src.row(index), self.tgt.row(index)
 
-    def lengths(self, indices: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def lengths(self, indices: Ints) -> tuple[Ints, Ints]:
         """Source and target lengths of some pairs, in tokens, special tokens not counted."""
-        return self._src.lengths(indices), self._tgt.lengths(indices)
+        return self.src.lengths(indices), self.tgt.lengths(indices)
+
+    def window(self, indices: Ints, epoch: int) -> Window:
+        """Some pairs as epoch ``epoch`` has them: the same in all."""
+        return _View(self, indices)
 
     @property
     def src_lengths(self) -> NDArray[np.int64]:
         """Source lengths of all pairs: an array of N."""
-        return np.diff(self._src.offsets)
+        return np.diff(self.src.offsets)
 
     @property
     def tgt_lengths(self) -> NDArray[np.int64]:
         """Target lengths of all pairs: an array of N."""
-        return np.diff(self._tgt.offsets)
+        return np.diff(self.tgt.offsets)
 
     @classmethod
     def open(cls, folder: str | os.PathLike[str]) -> TokenCorpus:
@@ -68,31 +92,49 @@ class TokenCorpus:
             meta = json.loads((folder / "corpus.json").read_text(encoding="utf-8"))
             if meta["format"] != _FORMAT:
                 raise BundleError(f"{folder} has corpus format {meta['format']}, not {_FORMAT}; delete it to rebuild.")
-            src, tgt = (_Side.open(folder, name, meta["pairs"], meta[name]) for name in ("src", "tgt"))
+            src, tgt = (Side.open(folder, name, meta["pairs"], meta[name]) for name in ("src", "tgt"))
             return cls(src, tgt, DropCounts(**meta["counts"]))
         except (OSError, ValueError, LookupError, TypeError):
             raise BundleError(f"{folder} is not a complete tokenised corpus; delete it to rebuild.") from None
 
 
-class _Side:
-    """One side's ids and offsets."""
+class _View(NamedTuple):
+    """Pairs of the corpus as they are on disk."""
 
-    def __init__(self, ids: Ids, offsets: NDArray[np.int64]) -> None:
+    corpus: TokenCorpus
+    indices: Ints
+
+    def pair(self, place: int) -> tuple[Ids, Ids]:
+        return self.corpus.pair(int(self.indices[place]))
+
+    def lengths(self) -> tuple[Ints, Ints]:
+        return self.corpus.lengths(self.indices)
+
+
+class Side:
+    """One side's ids and offsets, and which ids begin a word where that is known."""
+
+    def __init__(self, ids: Ids, offsets: Ints, begins: NDArray[np.bool_] | None = None) -> None:
         self.ids = ids
         self.offsets = offsets
+        self.begins = begins
 
     def row(self, index: int) -> Ids:
+        """The ids of one sentence."""
         return self.ids[self.offsets[index] : self.offsets[index + 1]]
 
-    def lengths(self, indices: NDArray[np.int64]) -> NDArray[np.int64]:
+    def lengths(self, indices: Ints) -> Ints:
+        """Tokens of some sentences."""
         return np.asarray(self.offsets[indices + 1] - self.offsets[indices])
 
     @classmethod
-    def open(cls, folder: Path, name: str, pairs: int, meta: dict[str, Any]) -> _Side:
+    def open(cls, folder: Path, name: str, pairs: int, meta: dict[str, Any]) -> Side:
+        """Map one side's files; raises OSError, ValueError or LookupError where they do not fit."""
         offsets = _map(folder / f"{name}.offsets.bin", "<i8", pairs + 1)
         if (offsets[0], offsets[-1]) != (0, meta["tokens"]):
             raise ValueError(name)
-        return cls(_map(folder / f"{name}.bin", meta["dtype"], meta["tokens"]), offsets)
+        begins = _map(folder / f"{name}.words.bin", "?", meta["tokens"]) if meta.get("words") else None
+        return cls(_map(folder / f"{name}.bin", meta["dtype"], meta["tokens"]), offsets, begins)
 
 
 def _map(path: Path, dtype: str, count: int) -> Any:
@@ -103,19 +145,35 @@ def _map(path: Path, dtype: str, count: int) -> Any:
 
 
 class _Writer:
-    """Appends sentences to one side's two files."""
+    """Appends sentences to one side's files."""
 
-    def __init__(self, folder: Path, name: str, vocab_size: int, stack: contextlib.ExitStack) -> None:
-        self.dtype = "<u2" if vocab_size <= 1 << 16 else "<u4"
+    def __init__(self, folder: Path, name: str, tokenizer: Tokenizer, words: bool, stack: contextlib.ExitStack) -> None:
+        self.dtype = "<u2" if tokenizer.vocab_size <= 1 << 16 else "<u4"
         self.tokens = 0
+        self._tokenizer = tokenizer
         self._ids = stack.enter_context((folder / f"{name}.bin").open("wb"))
         self._offsets = stack.enter_context((folder / f"{name}.offsets.bin").open("wb"))
         self._offsets.write(np.zeros(1, "<i8").tobytes())
+        self._begins = stack.enter_context((folder / f"{name}.words.bin").open("wb")) if words else None
 
-    def add(self, rows: list[list[int]]) -> None:
-        ends = self.tokens + np.cumsum([len(row) for row in rows], dtype="<i8")
-        self._ids.write(b"".join(np.asarray(row, self.dtype).tobytes() for row in rows))
+    @property
+    def meta(self) -> dict[str, Any]:
+        """What ``corpus.json`` says about the side."""
+        return {"dtype": self.dtype, "tokens": self.tokens, "words": self._begins is not None}
+
+    def cut(self, texts: list[str]) -> list[Cut]:
+        """Tokenise texts."""
+        if self._begins is None:
+            return [(ids, None) for ids in self._tokenizer.encode_batch(texts)]
+        return list(cast("ByteLevelTokenizer", self._tokenizer).encode_words(texts))
+
+    def add(self, rows: list[Cut]) -> None:
+        """Append what :meth:`cut` gave."""
+        ends = self.tokens + np.cumsum([len(ids) for ids, _ in rows], dtype="<i8")
+        self._ids.write(b"".join(np.asarray(ids, self.dtype).tobytes() for ids, _ in rows))
         self._offsets.write(ends.astype("<i8").tobytes())
+        if self._begins is not None:
+            self._begins.write(b"".join(bytes(begins) for _, begins in rows if begins))
         self.tokens = int(ends[-1]) if rows else self.tokens
 
 
@@ -125,26 +183,23 @@ def write_corpus(
     data: DataConfig,
     folder: str | os.PathLike[str],
     clean: bool = True,
+    words: bool = False,
 ) -> TokenCorpus:
     """Tokenise ``pairs`` into ``folder``, atomically and in constant memory, and open the result.
 
-    ``clean`` drops and counts pairs that are empty, too long or over the ratio; training text only.
+    ``clean`` drops and counts pairs that are empty, too long or over the ratio; training text only. ``words`` keeps
+    where words begin, which :class:`ByteLevelTokenizer` alone can tell.
     """
     cleaner = Cleaner(data.max_length, data.max_ratio)
     with atomic_folder(folder) as part, contextlib.ExitStack() as stack:
-        src = _Writer(part, "src", tokenizers.src.vocab_size, stack)
-        tgt = _Writer(part, "tgt", tokenizers.tgt.vocab_size, stack)
+        src = _Writer(part, "src", tokenizers.src, words, stack)
+        tgt = _Writer(part, "tgt", tokenizers.tgt, words, stack)
         for chunk in _chunks(pairs):
-            rows = zip(
-                chunk,
-                tokenizers.src.encode_batch([left for left, _ in chunk]),
-                tokenizers.tgt.encode_batch([right for _, right in chunk]),
-                strict=True,
-            )
+            rows = zip(chunk, src.cut([left for left, _ in chunk]), tgt.cut([right for _, right in chunk]), strict=True)
             kept = [
                 (left, right)
                 for texts, left, right in rows
-                if not clean or cleaner.keeps(_length(texts[0], left), _length(texts[1], right))
+                if not clean or cleaner.keeps(_length(texts[0], left[0]), _length(texts[1], right[0]))
             ]
             if not clean:
                 cleaner.counts.kept += len(kept)
@@ -153,8 +208,8 @@ def write_corpus(
         meta = {
             "format": _FORMAT,
             "pairs": cleaner.counts.kept,
-            "src": {"dtype": src.dtype, "tokens": src.tokens},
-            "tgt": {"dtype": tgt.dtype, "tokens": tgt.tokens},
+            "src": src.meta,
+            "tgt": tgt.meta,
             "counts": asdict(cleaner.counts),
         }
         (part / "corpus.json").write_text(json.dumps(meta, indent=2) + "\n", encoding="utf-8")

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterable
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, cast
 
@@ -28,6 +29,8 @@ _SMALLEST = {
     "unigram": 256 + len(SPECIAL_TOKENS) + 1,
     "wordlevel": 1 + len(SPECIAL_TOKENS),
 }
+# Settings of BPE in the library under which a word is not cut by its merges alone.
+_OTHER_RULES = ("dropout", "continuing_subword_prefix", "end_of_word_suffix", "ignore_merges")
 # What a tokenizer that loses nothing gives back: signs of its own, several scripts, white space of several kinds.
 _PROBE = "  </s>▁Ġ\t\n\x00 aé猫😀 "
 
@@ -108,6 +111,27 @@ class ByteLevelTokenizer(JsonTokenizer):
         """``▁`` for a space, ``�`` for a part of a character, special tokens by name."""
         return [self._piece(index) for index in ids]
 
+    def encode_words(self, texts: list[str]) -> list[tuple[list[int], list[bool]]]:
+        """For each text its ids, and for each id whether it begins a word: what no token reaches over."""
+        return [
+            (item.ids, [word != before for before, word in pairwise([None, *item.word_ids])])
+            for item in self._inner.encode_batch(texts, add_special_tokens=False)
+        ]
+
+    def spelling(self) -> list[list[int]]:
+        """For each id the ids of its bytes; none for a special token."""
+        vocabulary: dict[str, int] = self._inner.get_vocab(with_added_tokens=False)
+        return [
+            [] if index <= self.eos_id else [vocabulary[byte] for byte in token]
+            for index, token in enumerate(self.vocabulary())
+        ]
+
+    def merges(self) -> list[tuple[int, int, int]]:
+        """The merges of BPE, best first: the ids of the two parts and of the whole."""
+        vocabulary: dict[str, int] = self._inner.get_vocab(with_added_tokens=False)
+        pairs = json.loads(self._inner.to_str())["model"].get("merges", [])
+        return [(vocabulary[left], vocabulary[right], vocabulary[left + right]) for left, right in pairs]
+
     def _piece(self, index: int) -> str:
         token: str | None = self._inner.id_to_token(index)
         if token is None or index <= self.eos_id:
@@ -123,6 +147,9 @@ class ByteLevelTokenizer(JsonTokenizer):
             return "its vocabulary lacks some of the 256 bytes"
         if self.decode(self.encode(_PROBE)) != self.normalize(_PROBE):
             return "it does not give back the text that it encodes"
+        model = json.loads(self._inner.to_str())["model"]
+        if others := [name for name in _OTHER_RULES if model.get(name)]:
+            return f"its merges are applied in another way ({', '.join(others)})"
         return None
 
 

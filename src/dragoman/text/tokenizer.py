@@ -81,8 +81,8 @@ class Tokenizer(ABC):
 
         Raises :class:`ConfigError` for settings that cannot work, :class:`DataError` where there is no text.
         """
-        if config.bpe_dropout > 0:
-            raise ConfigError("tokenizer.bpe_dropout is not available yet; leave it at 0.")
+        if config.bpe_dropout > 0 and config.kind != "bpe":
+            raise no_dropout(config.kind)
         watched = _Watched(texts)
         if config.kind == "sentencepiece":
             from dragoman.text.sentencepiece import train_sentencepiece
@@ -112,6 +112,14 @@ class Tokenizer(ABC):
 
             return read_sentencepiece(path, data)
         return _from_json(path, data)
+
+
+def no_dropout(kind: str) -> ConfigError:
+    """The error for BPE-dropout with a tokenizer that has no merges to leave out."""
+    return ConfigError(
+        f"tokenizer.bpe_dropout works with tokenizer.kind bpe alone, and this tokenizer is of kind {kind}; "
+        "set tokenizer.bpe_dropout: 0."
+    )
 
 
 class _Watched:

@@ -65,6 +65,16 @@ class MetricsLog:
             self._board = None
 
 
+class NoLog(MetricsLog):
+    """The records of a rank that writes nothing, since rank 0 does."""
+
+    def write(self, kind: str, record: dict[str, Any]) -> None:
+        """Nothing."""
+
+    def truncate_after(self, step: int) -> None:
+        """Nothing."""
+
+
 def _finite(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 

@@ -6,12 +6,16 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from dragoman.bundle import read_config
 from dragoman.config import HeldOutCorpus, ModelConfig, RunConfig
 from dragoman.errors import ConfigError, DataError
 from dragoman.model.transformer import Transformer
+from dragoman.preflight.start import check_start
+from dragoman.text.bpe_dropout import with_merges
 from dragoman.text.corpus import TokenCorpus, write_corpus
 from dragoman.text.heldout import Remaining, hold_out
 from dragoman.text.readers import read_pairs
+from dragoman.text.recut import RecutCorpus
 from dragoman.text.tokenizer import TokenizerPair, train_tokenizers
 from dragoman.training.report import Reporter
 
@@ -41,18 +45,23 @@ def prepare(config: RunConfig, folder: Path, base: TokenizerPair | None, reporte
     data = config.data
     train, valid = _split(config)
     tokens, vocabulary = folder / "train", folder / "tokenizer"
-    if tokens.is_dir() and vocabulary.is_dir():
-        tokenizers, corpus = TokenizerPair.load(vocabulary), TokenCorpus.open(tokens)
+    if is_there := tokens.is_dir() and vocabulary.is_dir():
+        tokenizers = TokenizerPair.load(vocabulary)
     else:
         reporter.news("reading the training text")
         tokenizers = base or train_tokenizers(config.tokenizer, train, Path(data.dir), (data.src_lang, data.tgt_lang))
+        drops = config.tokenizer.bpe_dropout > 0
+        if drops:
+            for tokenizer in (tokenizers.src, tokenizers.tgt):
+                with_merges(tokenizer)
         vocabulary.mkdir(parents=True, exist_ok=True)
         tokenizers.save(vocabulary)
-        corpus = write_corpus(train(), tokenizers, data, tokens, clean=True)
+        write_corpus(train(), tokenizers, data, tokens, clean=True, words=drops)
         if isinstance(train, Remaining):
             reporter.news(
                 f"{train.left_out:,} pairs left out for validation: held out, or sharing a side with one that is"
             )
+    corpus = open_corpus(config, folder, tokenizers)
     if len(corpus) == 0:
         raise DataError(
             f"no training pair is left of {corpus.counts.total} read; check data.train and data.max_length."
@@ -62,7 +71,16 @@ def prepare(config: RunConfig, folder: Path, base: TokenizerPair | None, reporte
     for name, pairs in (("valid", valid), ("test", test)):
         if pairs is not None and not pairs:
             raise DataError(f"data.{name} holds no pairs; give files with text, or leave data.{name} out.")
+    if not is_there:
+        held = {name: pairs for name, pairs in (("valid", valid), ("test", test)) if pairs is not None}
+        check_start(config, _shape(config, tokenizers), tokenizers, corpus, train, held, folder, reporter.news)
     return Prepared(tokenizers, corpus, valid, test)
+
+
+def open_corpus(config: RunConfig, folder: Path, tokenizers: TokenizerPair) -> TokenCorpus:
+    """The training text that :func:`prepare` stored under ``folder``, cut anew each epoch where BPE-dropout is on."""
+    plain, rate = TokenCorpus.open(folder / "train"), config.tokenizer.bpe_dropout
+    return RecutCorpus(plain, tokenizers, rate, config.train.seed, config.data.max_length) if rate else plain
 
 
 def _split(config: RunConfig) -> tuple[Callable[[], Iterator[tuple[str, str]]], Pairs | None]:
@@ -77,6 +95,13 @@ def _split(config: RunConfig) -> tuple[Callable[[], Iterator[tuple[str, str]]], 
     if isinstance(data.valid, HeldOutCorpus):
         return hold_out(train, data.valid.split, config.train.seed)
     return train, list(read_pairs(data.valid, data.dir))
+
+
+def _shape(config: RunConfig, tokenizers: TokenizerPair) -> ModelConfig:
+    """The shape of the model that will be trained."""
+    if config.train.init_from:
+        return read_config(Path(config.data.dir) / config.train.init_from)[1]
+    return model_config(config, tokenizers)
 
 
 def model_config(config: RunConfig, tokenizers: TokenizerPair) -> ModelConfig:

@@ -6,12 +6,8 @@ import contextlib
 import os
 import random
 import shutil
-import signal
-import threading
 from collections.abc import Iterator
 from pathlib import Path
-from types import FrameType
-from typing import Any
 
 import torch
 
@@ -32,18 +28,15 @@ from dragoman.training.checkpoint import (
     prune_checkpoints,
     save_checkpoint,
 )
-from dragoman.training.metrics_log import MetricsLog
-from dragoman.training.prepare import Prepared, continued, model_config, prepare
+from dragoman.training.metrics_log import MetricsLog, NoLog
+from dragoman.training.prepare import Prepared, continued, model_config
+from dragoman.training.prepare_once import prepare_once
+from dragoman.training.ranks import Ranks, join
 from dragoman.training.report import Reporter, valid_line
+from dragoman.training.stopping import InterruptedRunError, stop_signals
 from dragoman.training.trainer import Trainer
-from dragoman.training.validation import Validation, Validator
+from dragoman.training.validation import Validation, Validator, translated
 from dragoman.translator import Translator, resolve_device
-
-
-class InterruptedRunError(RunError):
-    """Training was asked to stop: everything is saved."""
-
-    exit_code = 130
 
 
 def train(
@@ -53,29 +46,44 @@ def train(
 
     ``resume`` goes on from the newest complete checkpoint, or from the start where there is none yet; without
     it an existing run directory is refused. Ctrl-C saves a checkpoint and raises :class:`InterruptedRunError`.
-    Raises :class:`RunError` for a directory that cannot be used, :class:`DataError` for bad text.
+    Raises :class:`RunError` for a directory that cannot be used, :class:`DataError` for bad text. In each of several
+    processes that a launcher started, this trains one model together with the others (docs/scaling.md).
     """
     folder = Path(out) if out is not None else Path("runs") / config.name
     is_new = not (folder / "config.yaml").exists()
-    _claim(folder, config, resume)
-    with Reporter(quiet) as reporter:
+    with join(config.train.device) as ranks, Reporter(quiet or not ranks.leads) as reporter:
+        _compare(ranks, config, folder, resume)
+        ranks.lead(lambda: _claim(folder, config, resume))
         try:
-            run = Run(config, folder, reporter)
+            run = Run(config, folder, reporter, ranks)
         except DragomanError:
             # Refused before it began: nothing is left in the way of the mended command.
-            if is_new:
+            if is_new and ranks.leads:
                 shutil.rmtree(folder, ignore_errors=True)
             raise
         if resume:
             run.restore()
-        with _stop_signals(run.trainer):
+        with stop_signals(run.trainer):
             run.train()
-        if run.trainer.stop_requested:
-            raise InterruptedRunError(
+        if run.trainer.stopped:
+            error = InterruptedRunError(
                 f"stopped at step {run.trainer.progress.step}, all saved; go on with --resume --out {folder}."
             )
+            raise ranks.error(error)
         run.finish()
     return folder
+
+
+def _compare(ranks: Ranks, config: RunConfig, folder: Path, resume: bool) -> None:
+    """Refuse ranks that were told to do different things: they would wait for each other in vain."""
+    asked = ranks.gather([config.model_dump_json(), str(folder), resume])
+    other = next((rank for rank, each in enumerate(asked) if each != asked[0]), None)
+    if other is not None:
+        error = RunError(
+            f"rank {other} was started with another configuration, --out or --resume than rank 0; "
+            "start all processes with the same command."
+        )
+        raise ranks.error(error)
 
 
 def _claim(folder: Path, config: RunConfig, resume: bool) -> None:
@@ -96,58 +104,37 @@ def _claim(folder: Path, config: RunConfig, resume: bool) -> None:
     dump_config(config, settings)
 
 
-@contextlib.contextmanager
-def _stop_signals(trainer: Trainer) -> Iterator[None]:
-    """The first Ctrl-C or SIGTERM asks the loop to stop after the update it is in; the second is as ever."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    old: dict[int, Any] = {}
-
-    def restore() -> None:
-        for number, handler in old.items():
-            signal.signal(number, handler)
-
-    def ask(number: int, frame: FrameType | None) -> None:
-        trainer.stop_requested = True
-        restore()
-
-    for number in (signal.SIGINT, signal.SIGTERM):
-        old[number] = signal.signal(number, ask)
-    try:
-        yield
-    finally:
-        restore()
-
-
 class Run:
     """The parts of one run and the folder they write to."""
 
-    def __init__(self, config: RunConfig, folder: Path, reporter: Reporter) -> None:
+    def __init__(self, config: RunConfig, folder: Path, reporter: Reporter, ranks: Ranks | None = None) -> None:
         self.config = config
         self.folder = folder
         self.reporter = reporter
+        self.ranks = ranks = Ranks() if ranks is None else ranks
         settings = config.train
         if settings.threads is not None:
             torch.set_num_threads(settings.threads)
-        self.device = resolve_device(settings.device)
+        self.device = ranks.device(resolve_device(settings.device))
         torch.manual_seed(settings.seed)
         random.seed(settings.seed)
         base = load_bundle(Path(config.data.dir) / settings.init_from) if settings.init_from else None
-        self.prepared: Prepared = prepare(config, folder / "data", base.tokenizers if base else None, reporter)
+        own = base.tokenizers if base else None
+        self.prepared: Prepared = prepare_once(config, folder / "data", own, reporter, ranks)
         tokenizers = self.prepared.tokenizers
         if base is None:
             self.model = Transformer(model_config(config, tokenizers))
         else:
             self.model = continued(base.model, config.model)
         self.model.to(self.device)
-        self.log = MetricsLog(folder)
+        self.log = MetricsLog(folder) if ranks.leads else NoLog(folder)
         batches = TrainingBatches(self.prepared.corpus, self.model.config, settings.batch_tokens, settings.seed)
-        self.trainer = Trainer(config, self.model, batches, len(self.prepared.corpus), self.device, self.log, reporter)
+        n_pairs = len(self.prepared.corpus)
+        self.trainer = Trainer(config, self.model, batches, n_pairs, self.device, self.log, reporter, ranks)
         self.validator = None
         if self.prepared.valid is not None:
             self.validator = Validator(
-                self.prepared.valid, tokenizers, settings.batch_tokens, settings.sample_sentences
+                self.prepared.valid, tokenizers, settings.batch_tokens, settings.sample_sentences, ranks
             )
 
     def train(self) -> None:
@@ -155,22 +142,25 @@ class Run:
         parameters = sum(parameter.numel() for parameter in self.model.parameters())
         self.reporter.news(
             f"training {parameters:,} parameters on {len(self.prepared.corpus):,} pairs, {self.device}, "
-            f"{torch.get_num_threads()} threads"
+            f"{torch.get_num_threads()} threads" + (f", {self.ranks.size} processes" if self.ranks.size > 1 else "")
         )
         self.trainer.run(self.validate, self.save)
 
     def restore(self) -> None:
         """Go on from the newest complete checkpoint; without one, stay at the start."""
-        path = newest_checkpoint(self.folder)
-        if path is None:
+        found = self.ranks.decide(lambda: str(newest_checkpoint(self.folder) or ""))
+        if not found:
             self.log.truncate_after(0)
             return
-        self.trainer.restore(load_checkpoint(path), str(path))
+        self.trainer.restore(load_checkpoint(Path(found)), found)
         self.log.truncate_after(self.trainer.progress.step)
         self.reporter.news(f"going on from step {self.trainer.progress.step}")
 
     def save(self) -> None:
         """A checkpoint, and the model directory ``last``."""
+        self.ranks.lead(self._save)
+
+    def _save(self) -> None:
         step = self.trainer.progress.step
         save_checkpoint(self.folder, step, self.trainer.state())
         prune_checkpoints(self.folder, max(self.config.train.keep, self.config.train.average_last))
@@ -208,7 +198,7 @@ class Run:
             )
             if progress.best is None or value < progress.best:
                 progress.best, progress.best_step, progress.stale = value, progress.step, 0
-                self._save_bundle("best", outcome.loss)
+                self.ranks.lead(lambda: self._save_bundle("best", outcome.loss))
             else:
                 progress.stale += 1
         record = {
@@ -231,20 +221,23 @@ class Run:
         """Score the best weights on the test set, and write the scores into the cards and the log."""
         best = self.folder / "best"
         if self.validator is None:
-            self._save_bundle("best")
-        scores: list[Score] = []
+            self.ranks.lead(lambda: self._save_bundle("best"))
         if self.prepared.test is not None:
             translator = Translator(load_bundle(best, self.device), self.device)
             self.reporter.news(f"translating the {len(self.prepared.test):,} sentences of the test set")
-            outputs = [found.text for found in translator.translate([src for src, _ in self.prepared.test])]
-            scores = evaluate(outputs, [tgt for _, tgt in self.prepared.test], ("bleu", "chrf"), confidence=True)
-            record = {"step": self.trainer.progress.best_step, **{score.name: score.value for score in scores}}
-            self.log.write("test", {**record, "signatures": {score.name: score.signature for score in scores}})
-            write_text(best / "README.md", self._card(self._last_valid_loss, scores))
-            for score in scores:
-                self.reporter.news(f"test {score.signature.partition('|')[0]} {score.value:.2f}  {score.signature}")
+            outputs = translated(translator, [src for src, _ in self.prepared.test], self.ranks)
+            references = [tgt for _, tgt in self.prepared.test]
+            self.ranks.lead(lambda: self._tell_scores(best, outputs, references))
         self.log.close()
         self.reporter.news(f"the model is in {best}")
+
+    def _tell_scores(self, best: Path, outputs: list[str], references: list[str]) -> None:
+        scores = evaluate(outputs, references, ("bleu", "chrf"), confidence=True)
+        record = {"step": self.trainer.progress.best_step, **{score.name: score.value for score in scores}}
+        self.log.write("test", {**record, "signatures": {score.name: score.signature for score in scores}})
+        write_text(best / "README.md", self._card(self._last_valid_loss, scores))
+        for score in scores:
+            self.reporter.news(f"test {score.signature.partition('|')[0]} {score.value:.2f}  {score.signature}")
 
     @property
     def _last_valid_loss(self) -> float | None:

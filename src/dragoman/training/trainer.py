@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from typing import Any
 
 import torch
@@ -27,9 +27,12 @@ from dragoman.training.checkpoint import (
     restore_optimizer,
     restore_random,
 )
+from dragoman.training.dealing import Share, deal
 from dragoman.training.horizon import Horizon
 from dragoman.training.metrics_log import MetricsLog
 from dragoman.training.optim import clip_gradients, make_optimizer
+from dragoman.training.progress import Progress, Tally
+from dragoman.training.ranks import Ranks
 from dragoman.training.report import Reporter
 from dragoman.training.schedules import make_schedule
 from dragoman.training.validation import Validation, batch_loss
@@ -38,39 +41,13 @@ from dragoman.training.validation import Validation, batch_loss
 _NON_FINITE_LIMIT = 20
 
 
-@dataclass
-class Progress:
-    """Where a run stands; everything here is in the checkpoint, so that a resumed run goes on exactly."""
-
-    step: int = 0
-    position: Position = field(default_factory=lambda: Position(0, 0, 0))
-    epoch_pairs: int = 0
-    elapsed: float = 0.0
-    best: float | None = None
-    best_step: int = 0
-    stale: int = 0
-    skipped: int = 0
-    skipped_in_a_row: int = 0
-
-
-@dataclass
-class _Tally:
-    """Sums since the last progress record."""
-
-    loss: float = 0.0
-    nll: float = 0.0
-    tgt_tokens: int = 0
-    tokens: int = 0
-    gradient_norm: float = 0.0
-    updates: int = 0
-    since: float = field(default_factory=time.perf_counter)
-
-
 class Trainer:
     """Runs updates until the horizon, patience or a request to stop ends the training.
 
     ``validate`` measures the current weights, ``save`` writes a checkpoint; both are the run's
-    (:mod:`dragoman.training.run`), so that the loop knows nothing of folders.
+    (:mod:`dragoman.training.run`), so that the loop knows nothing of folders. Of several ranks each runs the same loop
+    on its share of the batches, with the same decisions. ``stop_requested`` may be set on one of them, at any time;
+    ``stopped`` says that all have heard.
     """
 
     def __init__(
@@ -82,6 +59,7 @@ class Trainer:
         device: torch.device,
         log: MetricsLog,
         reporter: Reporter,
+        ranks: Ranks,
     ) -> None:
         self.config: TrainConfig = config.train
         self.model = model
@@ -90,17 +68,20 @@ class Trainer:
         self.device = device
         self.log = log
         self.reporter = reporter
+        self.ranks = ranks
         self.horizon = Horizon.of(config.train)
         self.optimizer = make_optimizer(model, config.train)
         self.schedule = make_schedule(config.train, config.model.d_model)
         self.ema = Ema(model, config.train.ema) if config.train.ema else None
         self.scaler = torch.amp.GradScaler(device.type) if config.train.precision == "fp16" else None
         self.progress = Progress()
-        self.stop_requested = False
-        self._tally = _Tally()
+        self.stop_requested = self.stopped = False
+        self._tally = Tally()
         self._clock = time.perf_counter()
+        self._agreed_share = 0.0
         # Only the training pass is compiled: the module itself stays as it is for saving and decoding.
-        self._loss = torch.compile(batch_loss) if config.train.compile else batch_loss
+        loss = torch.compile(batch_loss) if config.train.compile else batch_loss
+        self._gradients = ranks.gradients(model, loss, device)
 
     @property
     def epochs(self) -> float:
@@ -156,51 +137,53 @@ class Trainer:
         self._clock = time.perf_counter()
         self.model.train()
         validated = saved = self.progress.step
-        for group, position, epoch_ends in self._groups():
-            if self.stop_requested or self._ended():
+        for share in deal(self.batches, self.ranks, self.config.accumulate, self.progress.position):
+            tgt_tokens, tokens = self._agree(share)
+            if self.stopped or self._ended():
                 break
-            self._update(group)
-            self._move(position, sum(len(batch.indices) for batch in group), epoch_ends)
+            self._update(share, tgt_tokens, tokens)
+            self._move(share)
             step = self.progress.step
-            if self._due(self.config.valid_every, step, epoch_ends):
+            if self._due(self.config.valid_every, step, share.epoch_ends):
                 self._validate(validate)
                 validated = step
             if self._due(self.config.save_every, step, validated == step):
                 self._record()
                 save()
                 saved = step
-        if validated != self.progress.step and not self.stop_requested:
+        if validated != self.progress.step and not self.stopped:
             self._validate(validate)
             saved = -1
         if saved != self.progress.step:
             self._record()
             save()
+        # One who asked during the last validation is heard as well.
+        self.stopped = self.ranks.sum([self.stop_requested])[0] > 0
 
     @staticmethod
     def _due(every: int | None, step: int, otherwise: bool) -> bool:
         return step % every == 0 if every else otherwise
 
+    def _agree(self, share: Share) -> tuple[int, int]:
+        """What all ranks know before an update: its target tokens and all its tokens, the time, requests to stop.
+
+        The time is that of rank 0.
+        """
+        tgt_tokens = sum(batch.n_tgt_tokens for batch in share.batches)
+        tokens = tgt_tokens + sum(batch.n_src_tokens for batch in share.batches)
+        seconds = self.elapsed() if self.ranks.leads else 0.0
+        sums = self.ranks.sum([tgt_tokens, tokens, self.stop_requested, seconds])
+        self.stopped = sums[2] > 0
+        self._agreed_share = self.horizon.progress(self.progress.step, self.epochs, sums[3])
+        return int(sums[0]), int(sums[1])
+
     def _ended(self) -> bool:
         out_of_patience = self.config.patience is not None and self.progress.stale >= self.config.patience
-        return out_of_patience or self.share >= 1.0
+        return out_of_patience or self._agreed_share >= 1.0
 
-    def _groups(self) -> Iterator[tuple[list[Batch], Position, bool]]:
-        """The batches of each update, the position after it, and whether an epoch ends there.
-
-        An update never reaches over the end of an epoch: the last one of an epoch may be smaller.
-        """
-        group: list[Batch] = []
-        epoch = self.progress.position.epoch
-        for batch, position in self.batches.iterate(self.progress.position):
-            group.append(batch)
-            epoch_ends = position.epoch != epoch
-            if epoch_ends or len(group) == self.config.accumulate:
-                yield group, position, epoch_ends
-                group, epoch = [], position.epoch
-
-    def _move(self, position: Position, pairs: int, epoch_ends: bool) -> None:
-        self.progress.position = position
-        self.progress.epoch_pairs = 0 if epoch_ends else self.progress.epoch_pairs + pairs
+    def _move(self, share: Share) -> None:
+        self.progress.position = share.after
+        self.progress.epoch_pairs = 0 if share.epoch_ends else self.progress.epoch_pairs + share.pairs
         self.reporter.tick(self.share)
         if self._tally.updates >= self.config.log_every:
             self._record()
@@ -210,25 +193,27 @@ class Trainer:
             return contextlib.nullcontext()
         return torch.autocast(self.device.type, torch.bfloat16 if self.config.precision == "bf16" else torch.float16)
 
-    def _update(self, group: list[Batch]) -> None:
-        """One optimizer update: the gradient is divided once, by the target tokens of all its batches."""
-        tgt_tokens = sum(batch.n_tgt_tokens for batch in group)
+    def _update(self, share: Share, tgt_tokens: int, tokens: int) -> None:
+        """One optimizer update: the gradient is divided once, by the target tokens of all batches of all ranks."""
         loss_sum = nll_sum = 0.0
-        for batch in group:
-            with self._autocast():
-                loss, nll = self._loss(self.model, batch.to(self.device), self.config.label_smoothing)
-            mean = loss / tgt_tokens
-            (mean if self.scaler is None else self.scaler.scale(mean)).backward()  # type: ignore[no-untyped-call]  # PyTorch
+        # A rank without a batch takes part in the sum of the gradients with zeros.
+        own: Sequence[Batch | None] = share.batches or [None]
+        for place, batch in enumerate(own):
+            self.ranks.seed(self.config.seed, self.progress.step, place)
+            with self._gradients.pending() if place + 1 < len(own) else contextlib.nullcontext():
+                with self._autocast():
+                    loss, nll = self._gradients(batch, self.config.label_smoothing)
+                mean = loss / tgt_tokens
+                (mean if self.scaler is None else self.scaler.scale(mean)).backward()  # type: ignore[no-untyped-call]  # PyTorch
             loss_sum += loss.item()
             nll_sum += nll.item()
-        rate = self.schedule.rate(self.progress.step + 1, self.share)
-        norm = self._apply(rate)
+        norm = self._apply(self.schedule.rate(self.progress.step + 1, self._agreed_share))
         tally = self._tally
         tally.loss += loss_sum
         tally.nll += nll_sum
-        tally.tgt_tokens += tgt_tokens
-        tally.tokens += tgt_tokens + sum(batch.n_src_tokens for batch in group)
         tally.gradient_norm += norm
+        tally.tgt_tokens += tgt_tokens
+        tally.tokens += tokens
         tally.updates += 1
 
     def _apply(self, rate: float) -> float:
@@ -256,10 +241,11 @@ class Trainer:
     def _skip(self) -> None:
         self.progress.skipped += 1
         if self.progress.skipped_in_a_row >= _NON_FINITE_LIMIT:
-            raise RunError(
+            error = RunError(
                 f"the gradient was not finite in {_NON_FINITE_LIMIT} updates in a row up to step {self.progress.step}; "
                 "lower train.lr, lengthen train.warmup_steps or use train.precision=fp32, and start again."
             )
+            raise self.ranks.error(error)
         self.reporter.news(f"step {self.progress.step}: the gradient was not finite, update skipped")
 
     def _record(self) -> None:
@@ -267,11 +253,12 @@ class Trainer:
         tally, now = self._tally, time.perf_counter()
         if not tally.updates:
             return
+        loss, nll = self.ranks.sum([tally.loss, tally.nll])
         record = {
             "step": self.progress.step,
             "epoch": round(self.epochs, 4),
-            "loss": tally.loss / tally.tgt_tokens,
-            "nll": tally.nll / tally.tgt_tokens,
+            "loss": loss / tally.tgt_tokens,
+            "nll": nll / tally.tgt_tokens,
             "lr": self.optimizer.param_groups[0]["lr"],
             "gradient_norm": tally.gradient_norm / tally.updates,
             "skipped": self.progress.skipped,
@@ -281,7 +268,7 @@ class Trainer:
         self.log.write("train", record)
         left = self.horizon.seconds_left(self.progress.step, self.epochs, self.elapsed())
         self.reporter.train(record, self.share, left)
-        self._tally = _Tally()
+        self._tally = Tally()
 
     def _validate(self, validate: Callable[[], Validation | None]) -> None:
         self._record()
@@ -289,6 +276,6 @@ class Trainer:
         outcome = validate()
         self.model.train()
         self.rest_clock()
-        self._tally = _Tally()
+        self._tally = Tally()
         if outcome is not None:
             self.schedule.observe(outcome.loss)

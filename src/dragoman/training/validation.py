@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import torch
@@ -19,6 +19,7 @@ from dragoman.model.transformer import Transformer
 from dragoman.text.batching import Batch, collate, ordered_batches
 from dragoman.text.tokenizer import TokenizerPair
 from dragoman.training.loss import projected_loss
+from dragoman.training.ranks import Ranks
 from dragoman.translator import Translator
 
 Pairs = list[tuple[str, str]]
@@ -53,11 +54,29 @@ class Validation:
     samples: list[tuple[str, str, str]] = field(default_factory=list)
 
 
-class Validator:
-    """Scores a model on ``pairs``: whole, none dropped, against the raw references."""
+def translated(translator: Translator, texts: list[str], ranks: Ranks, **options: Any) -> list[str]:
+    """The translations of ``texts``, of which each rank makes its part and has all."""
+    lines = ranks.own(range(len(texts)))
+    own = translator.translate([texts[line] for line in lines], line_numbers=lines, **options)
+    outputs = [""] * len(texts)
+    for rank, part in enumerate(ranks.gather([translation.text for translation in own])):
+        outputs[rank :: ranks.size] = part
+    return outputs
 
-    def __init__(self, pairs: Pairs, tokenizers: TokenizerPair, batch_tokens: int, samples: int = 3) -> None:
+
+class Validator:
+    """Scores a model on ``pairs``: whole, none dropped, against the raw references. The ranks share the work."""
+
+    def __init__(
+        self,
+        pairs: Pairs,
+        tokenizers: TokenizerPair,
+        batch_tokens: int,
+        samples: int = 3,
+        ranks: Ranks | None = None,
+    ) -> None:
         self.pairs = pairs
+        self.ranks = Ranks() if ranks is None else ranks
         self.batch_tokens = batch_tokens
         self.samples = samples
         self._ids = list(
@@ -72,7 +91,7 @@ class Validator:
         groups = ordered_batches(
             [len(src) + 2 for src, _ in self._ids], self.batch_tokens, [len(tgt) + 1 for _, tgt in self._ids]
         )
-        for group in groups:
+        for group in self.ranks.own(groups):
             yield collate([self._ids[index] for index in group], bundle.model.config, group)
 
     @torch.inference_mode()
@@ -82,21 +101,25 @@ class Validator:
         for batch in self._batches(bundle):
             total += batch_loss(bundle.model, batch.to(device), 0.0)[1].item()
             tokens += batch.n_tgt_tokens
-        return total / tokens
+        parts = self.ranks.gather([total, tokens])
+        return sum(part[0] for part in parts) / sum(part[1] for part in parts)
 
     def run(self, bundle: Bundle, device: torch.device) -> Validation:
         """Loss, perplexity, BLEU and chrF of greedy translations, and a few of them to look at.
 
-        Raises :class:`RunError` where the loss is not finite.
+        All ranks have the outcome of rank 0. Raises :class:`RunError` where the loss is not finite.
         """
         loss = self.loss(bundle, device)
         if not math.isfinite(loss):
-            raise RunError(
+            error = RunError(
                 "training has diverged: the validation loss is no number any more; lower train.lr or lengthen "
                 "train.warmup_steps, and start again."
             )
-        translations = Translator(bundle, device).translate([src for src, _ in self.pairs], **_GREEDY)
-        outputs = [translation.text for translation in translations]
+            raise self.ranks.error(error)
+        outputs = translated(Translator(bundle, device), [src for src, _ in self.pairs], self.ranks, **_GREEDY)
+        return Validation(**self.ranks.decide(lambda: asdict(self._outcome(loss, outputs))))
+
+    def _outcome(self, loss: float, outputs: list[str]) -> Validation:
         scores = evaluate(outputs, [tgt for _, tgt in self.pairs], ("bleu", "chrf"))
         return Validation(
             loss,

@@ -1,0 +1,147 @@
+"""``dragoman attention``: where a model looked while it translated, or how its search found the translation."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from dragoman.cli import common
+from dragoman.errors import DataError, UsageError
+
+if TYPE_CHECKING:
+    from dragoman.translator import Translator
+
+_KINDS = ("cross", "encoder", "decoder")
+
+
+def attention(
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A model directory, such as runs/demo/best.")],
+    sentence: Annotated[str, typer.Argument(metavar="SENTENCE", help="A sentence of the source language.")],
+    output: Annotated[
+        Path, typer.Option("-o", "--output", metavar="FILE", help="A page (.html), a picture (.png, .svg) or .json.")
+    ],
+    tgt: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="Look at this translation, not at the model's own.")
+    ] = None,
+    words: Annotated[bool, typer.Option("--words", help="Between whole words in place of tokens.")] = False,
+    beam: Annotated[
+        bool, typer.Option("--beam", help="In place of the attention: the search as a tree to step through.")
+    ] = False,
+    kind: Annotated[str | None, typer.Option(metavar="cross|encoder|decoder", help="In a picture. [cross]")] = None,
+    layer: Annotated[str | None, typer.Option(metavar="N|all", help="In a picture, from 1. [the last]")] = None,
+    head: Annotated[str | None, typer.Option(metavar="N|mean|all", help="In a picture, from 1. [mean]")] = None,
+    beam_size: Annotated[int | None, typer.Option(min=1, help="Hypotheses kept; 1 is greedy.")] = None,
+    length_penalty: Annotated[float | None, typer.Option(help="Exponent A of the length norm.")] = None,
+    device: Annotated[str, typer.Option(metavar="auto|cpu|cuda|mps", help="Where to compute.")] = "auto",
+    quiet: common.Quiet = False,
+    verbose: common.Verbose = False,
+) -> None:
+    """Show where a model looked while it translated a sentence: every layer, every head, and their mean.
+
+    The page is one file that works offline. A picture shows one map; --layer all or --head all show many small ones.
+    With --beam the page shows how the search found the translation: each step's candidates, their scores, what was
+    pruned, what finished, and what another length penalty would have preferred.
+
+    \b
+    Example:
+      dragoman attention runs/demo/best "The old man reads a book." -o attention.html
+      dragoman attention runs/demo/best "The old man reads a book." --head all -o heads.png
+      dragoman attention runs/demo/best "The old man reads a book." --beam -o search.html
+    """
+    from dragoman.visualize.figure import check_format, require_matplotlib
+
+    ending = check_format(output, (".html", ".json") if beam else (".html", ".png", ".svg", ".json"))
+    is_picture = ending in (".png", ".svg")
+    chosen = {"--kind": kind, "--layer": layer, "--head": head}
+    given = next((name for name, value in chosen.items() if value is not None), None)
+    if given is not None and not is_picture:
+        raise UsageError(f"{given} chooses what a picture shows; write .png or .svg, or leave it out.")
+    if beam and (tgt is not None or words):
+        raise UsageError("--beam shows the search for a translation; leave out --tgt and --words.")
+    if kind is not None and kind not in _KINDS:
+        raise UsageError(f'there is no attention of the kind "{kind}"; use {", ".join(_KINDS)}.')
+    where = _index("--layer", layer, ("all",)), _index("--head", head, ("all", "mean"))
+    if not sentence.strip():
+        raise DataError("the sentence is blank, so there is nothing to look at; give one with words.")
+    if is_picture:
+        require_matplotlib()
+    common.prepare_runtime()
+    from dragoman.translator import Translator
+
+    translator = Translator.load(model, device)
+    named = {"beam_size": beam_size, "length_penalty": length_penalty}
+    options = {name: value for name, value in named.items() if value is not None}
+    if beam:
+        _write_search(translator, sentence, options, output)
+    else:
+        _write_attention(translator, sentence, tgt, options, output, words, kind or "cross", *where)
+    common.logger.info("written to %s", output)
+
+
+def _index(option: str, text: str | None, names: tuple[str, ...]) -> int | str | None:
+    """A number from 0, one of ``names``, or None; raises :class:`UsageError` for anything else."""
+    if text is None or text in names:
+        return text
+    if not (text.isascii() and text.isdigit() and int(text) >= 1):
+        raise UsageError(f'{option} is "{text}"; give a number from 1 or {" or ".join(names)}.')
+    return int(text) - 1
+
+
+def _write_attention(
+    translator: Translator,
+    sentence: str,
+    tgt: str | None,
+    options: dict[str, Any],
+    output: Path,
+    words: bool,
+    kind: str,
+    layer: int | str | None,
+    head: int | str | None,
+) -> None:
+    from dragoman.files import write_json, write_text
+    from dragoman.visualize.maps import AttentionMaps
+
+    if tgt is None:
+        # One translation is shown, so one is asked for, whatever the model's default says.
+        found = translator.translate(sentence, attention=True, **{"n_best": 1, **options})
+    else:
+        found = translator.force(sentence, tgt, attention=True)
+    common.logger.info("%s", found.text)
+    start = translator.bundle.tokenizers.tgt.tokens([translator.model.config.bos_id])[0]
+    maps = AttentionMaps.of(sentence, found, translator.special, start)
+    ending = output.suffix.lower()
+    if ending == ".html":
+        from dragoman.visualize.page import attention_page
+
+        write_text(output, attention_page(maps, words))
+        return
+    maps = maps.of_words() if words else maps
+    if ending == ".json":
+        write_json(output, maps.fields())
+        return
+    from dragoman.visualize.figure import save_figure
+    from dragoman.visualize.heatmap import attention_figure
+
+    one = maps.map(kind)
+    depth = None if layer == "all" else len(one.weights) - 1 if layer is None else int(layer)
+    which = None if head == "all" else "mean" if head is None else head
+    save_figure(attention_figure(one, depth, which, elsewhere=ending == ".svg"), output)
+
+
+def _write_search(translator: Translator, sentence: str, options: dict[str, Any], output: Path) -> None:
+    from dragoman.files import write_json, write_text
+    from dragoman.visualize.replay import replay_data, replay_page
+
+    found, record = translator.record(sentence, **options)
+    common.logger.info("%s", found.text)
+    tokenizer = translator.bundle.tokenizers.tgt
+
+    def piece(index: int) -> str:
+        return tokenizer.tokens([index])[0]
+
+    if output.suffix.lower() == ".json":
+        write_json(output, replay_data(sentence, found.text, record, piece))
+    else:
+        write_text(output, replay_page(sentence, found.text, record, piece))

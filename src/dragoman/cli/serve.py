@@ -1,0 +1,73 @@
+"""``dragoman serve``: translation over HTTP."""
+
+from __future__ import annotations
+
+import os
+from typing import Annotated
+
+import typer
+
+from dragoman.cli import common
+from dragoman.errors import ConfigError, UsageError
+
+# Holds keys, with commas or white space between: unlike a command line it is not shown to everybody on the machine.
+KEYS = "DRAGOMAN_API_KEYS"
+
+
+def serve(
+    models: Annotated[
+        list[str], typer.Argument(metavar="MODEL [NAME=MODEL ...]", help="Model directories, with names if you like.")
+    ],
+    host: Annotated[str, typer.Option(help="Where to listen; 0.0.0.0 for every network.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes a free one.")] = 5000,
+    api_key: Annotated[
+        list[str] | None,
+        typer.Option(metavar="KEY", help=f"Ask for this key; repeat it for several. {KEYS} may hold keys too."),
+    ] = None,
+    threads: Annotated[int | None, typer.Option(min=1, max=1024, help="CPU threads. Default: all processors.")] = None,
+    precision: Annotated[str, typer.Option(metavar="fp32|int8|bf16", help="Type of the weights.")] = "fp32",
+    device: Annotated[str, typer.Option(metavar="auto|cpu|cuda|mps", help="Where to compute.")] = "auto",
+    max_queue: Annotated[int, typer.Option(min=1, max=100_000, help="Requests that may wait for a model.")] = 256,
+    max_characters: Annotated[int, typer.Option(min=1, max=10_000_000, help="Characters of a request.")] = 20_000,
+    timeout: Annotated[float, typer.Option(min=0.1, max=86_400, help="Seconds to the answer of a request.")] = 60.0,
+    cors: Annotated[
+        list[str] | None,
+        typer.Option(metavar="ORIGIN", help="Web pages of this origin may ask; * for all. Repeat it for several."),
+    ] = None,
+    quiet: common.Quiet = False,
+    verbose: common.Verbose = False,
+) -> None:
+    """Serve models: LibreTranslate's interface, more of our own under /v1, and a web page.
+
+    Requests of many clients are translated together. The address stands on stderr as soon as the server answers.
+    At SIGTERM and Ctrl-C it takes no more requests, finishes those that came, and ends.
+
+    \b
+    Example:
+      dragoman serve runs/demo/best
+      dragoman serve small=runs/small/best large=runs/large/best --host 0.0.0.0 --port 8080
+      curl -d q="Good morning." -d source=en -d target=de http://127.0.0.1:5000/translate
+    """
+    keys = [*(api_key or []), *os.environ.get(KEYS, "").replace(",", " ").split()]
+    if any(not key.strip() for key in keys):
+        raise UsageError(f"an empty key was given; leave --api-key out, or give keys in {KEYS}.")
+    common.prepare_runtime(threads)
+    try:
+        from dragoman.server.run import listen
+        from dragoman.server.run import serve as run
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] in ("dragoman", "torch"):
+            raise
+        raise ConfigError(
+            f"serving needs {error.name}, which is not installed; pip install 'dragoman[serve]'."
+        ) from None
+    from dragoman.server.catalogue import Catalogue
+    from dragoman.server.limits import Limits
+    from dragoman.server.metrics import Metrics
+    from dragoman.server.service import Service
+
+    limits = Limits(max_queue=max_queue, max_characters=max_characters, timeout=timeout)
+    metrics = Metrics()
+    with listen(host, port) as listener:
+        catalogue = Catalogue.load(models, limits, metrics, device=device, precision=precision)
+        run(Service(catalogue, limits, metrics, keys), listener, cors or ())

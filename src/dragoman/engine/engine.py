@@ -1,0 +1,136 @@
+"""The engine: a model's ``encode``, ``start`` and ``step`` over packed weights.
+
+Shapes: B sentences, S source length, R rows of a step, M rows, D ``d_model``, V target vocabulary.
+"""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Callable
+from typing import Any, Literal, Protocol, cast
+
+import torch
+from torch import Tensor
+
+from dragoman.config import ModelConfig
+from dragoman.engine.layers import PackedDecoderLayer, PackedEncoderLayer
+from dragoman.engine.norms import fast_norm
+from dragoman.engine.pack import Block, Pack
+from dragoman.engine.rows import RealRows
+from dragoman.engine.source import Source, SourceMask
+from dragoman.engine.state import EngineState
+from dragoman.errors import ConfigError
+from dragoman.model.layers import DecoderLayer, EncoderLayer
+from dragoman.model.transformer import Transformer
+
+# Float32 weights of up to this many in all stay in the outer cache of the processor between steps.
+_SMALL_MODEL = 1 << 22
+
+Positions = Callable[[Tensor, int], Tensor]
+
+
+class Steps(Protocol):
+    """What decoding needs of a model: :class:`~dragoman.model.transformer.Transformer` has it, and the engine."""
+
+    config: ModelConfig
+
+    def encode(self, src: Tensor, src_mask: Tensor | None = None) -> Tensor:
+        """Ids [B,S] -> memory [B,S,D]."""
+
+    def start(self, memory: Tensor | None, src_mask: Tensor | None = None) -> Any:
+        """An empty cache for step-wise decoding over ``memory`` [B,S,D]; None: no source."""
+
+    def step(self, tokens: Tensor, state: Any, parents: Tensor | None = None) -> Tensor:
+        """Logits [R,V] for the token after ``tokens`` [R]."""
+
+
+class Engine:
+    """Decodes with the weights that ``model`` has now, in float32 or with eight-bit products.
+
+    Only sums in another order and, with ``int8``, rounding set its results apart from the model's in evaluation mode.
+    """
+
+    def __init__(self, model: Transformer, *, int8: bool = False) -> None:
+        config = self.config = model.config
+        pack = Pack(int8, small=sum(p.numel() for p in model.parameters()) <= _SMALL_MODEL)
+        self.scale = model.scale
+        self.src_table, self.tgt_table = model.src_embedding.weight.detach(), model.tgt_embedding.weight.detach()
+        self.src_positions, self.tgt_positions = model.src_positions.forward, model.tgt_positions.forward
+        encoder = cast("list[EncoderLayer]", model.encoder.layers)
+        decoder = cast("list[DecoderLayer]", model.decoder.layers)
+        self.encoder = [PackedEncoderLayer(layer, config, pack) for layer in encoder]
+        self.encoder_norm = fast_norm(model.encoder.norm)
+        self.decoder = [PackedDecoderLayer(layer, index, config, pack) for index, layer in enumerate(decoder)]
+        self.decoder_norm = fast_norm(model.decoder.norm)
+        sources = [part for layer in decoder for part in (layer.cross_attention.key, layer.cross_attention.value)]
+        self.source = pack([Block.of(layer) for layer in sources]) if sources else None
+        self.output = pack([Block.of(model.output)])
+
+    def encode(self, src: Tensor, src_mask: Tensor | None = None) -> Tensor:
+        """Ids [B,S] -> memory [B,S,D]; masks as the model's, True = real token."""
+        with torch.inference_mode():
+            mask, real = SourceMask.of(src_mask), RealRows.of(src_mask)
+            x = self._embed(src, self.src_table, self.src_positions, 0).flatten(0, 1)
+            x = x if real is None else real.pick(x)
+            for layer in self.encoder:
+                x = layer(x, len(src), mask, real)
+            x = self.encoder_norm(x)
+            return (x if real is None else real.spread(x)).view(*src.shape, -1)
+
+    def start(self, memory: Tensor | None, src_mask: Tensor | None = None) -> EngineState:
+        """An empty cache for step-wise decoding over ``memory`` [B,S,D]; None: no source."""
+        shape = len(self.decoder), self.config.kv_heads, self.config.d_head
+        with torch.inference_mode():
+            if memory is None or self.source is None:
+                return EngineState(shape, None)
+            size, length, _ = memory.shape
+            layers, kv_heads, d_head = shape
+            src_mask = None if src_mask is None else src_mask.expand(size, -1)
+            real, x = RealRows.of(src_mask), memory.reshape(size * length, -1)
+            projected = self.source(x) if real is None else real.spread(self.source(real.pick(x)))
+            parts = projected.view(size, length, layers, 2, kv_heads, d_head)
+            return EngineState(shape, Source.of(parts, SourceMask.of(src_mask)))
+
+    def step(self, tokens: Tensor, state: EngineState, parents: Tensor | None = None) -> Tensor:
+        """Logits [R,V] for the token after ``tokens`` [R], as :meth:`Transformer.step` gives them.
+
+        Raises :class:`DataError` for another number of tokens than of rows, and past the end of learned or table
+        positions.
+        """
+        with torch.inference_mode():
+            if parents is not None:
+                state.select(parents)
+            x = self._embed(tokens[:, None], self.tgt_table, self.tgt_positions, state.length)[:, 0]
+            state.advance(len(tokens))
+            for layer in self.decoder:
+                x = layer.step(x, state)
+            x = self.decoder_norm(x)
+        return self.project(x)
+
+    @torch.no_grad()
+    def project(self, hidden: Tensor) -> Tensor:
+        """Hidden vectors [M,D] -> logits [M,V]: an ordinary tensor, which a search may change in place."""
+        return self.output(hidden)
+
+    def _embed(self, ids: Tensor, table: Tensor, positions: Positions, start: int) -> Tensor:
+        return positions(torch.embedding(table, ids) * self.scale, start)
+
+
+def fast(model: Transformer, precision: Literal["fp32", "int8"] = "fp32") -> Steps:
+    """The fastest way to decode with ``model`` where it is: an :class:`Engine` on an x86 processor in float32.
+
+    Elsewhere (a GPU, float64, another processor) the model itself. Raises :class:`ConfigError` for int8 there.
+    """
+    if precision not in ("fp32", "int8"):
+        raise ConfigError(f'there is no precision "{precision}" for the engine; use fp32 or int8.')
+    if can_pack(model):
+        return Engine(model, int8=precision == "int8")
+    if precision == "int8":
+        raise ConfigError("int8 needs a float32 model on an x86 processor; use precision fp32 here.")
+    return model
+
+
+def can_pack(model: Transformer) -> bool:
+    """Whether the engine's operators exist for the place and type of the model's weights."""
+    here = platform.machine().lower() in ("x86_64", "amd64") and torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
+    return here and all(p.device.type == "cpu" and p.dtype == torch.float32 for p in model.parameters())

@@ -1,0 +1,71 @@
+"""The source's keys and values of all decoder layers, made once and read by every step.
+
+Shapes: B sentences, S source length, D ``d_model``, L layers, K key-value heads, d head width.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from dragoman.model import masks
+
+
+@dataclass(frozen=True)
+class SourceMask:
+    """Which source tokens may be attended to, as numbers.
+
+    ``bias`` [B,1,1,S] is 0 for real tokens and -inf for others, None where all are real. ``is_open`` [B,1,1] is 0 for
+    sentences without any real token, which are attended to as if they had and count for nothing; None where there are
+    none such.
+    """
+
+    bias: Tensor | None = None
+    is_open: Tensor | None = None
+
+    @classmethod
+    def of(cls, mask: Tensor | None) -> SourceMask:
+        """From a mask [B,S], True = real token. Raises :class:`DataError` for one that is not boolean."""
+        safe = masks.for_keys(mask)
+        if safe is None or safe.open is None or bool(safe.allowed.all() and safe.open.all()):
+            return cls()
+        bias = torch.zeros(safe.allowed.shape).masked_fill_(~safe.allowed, float("-inf"))
+        return cls(bias, None if bool(safe.open.all()) else safe.open[:, 0].float())
+
+    def select(self, kept: Tensor) -> SourceMask:
+        """The sentences ``kept``, in this order."""
+        bias, is_open = (None if part is None else part.index_select(0, kept) for part in (self.bias, self.is_open))
+        return SourceMask(bias, is_open)
+
+
+class Source:
+    """Keys and values of each layer: [B·K,d,S] and [B·K,S,d], or of a single sentence both [1,K,S,d].
+
+    :func:`dragoman.engine.attention.attend` takes both forms; each is the faster one for its case.
+    """
+
+    def __init__(self, keys: Tensor, values: Tensor, mask: SourceMask, *, batched: bool) -> None:
+        self._keys, self._values, self._batched = keys, values, batched  # [L,B,K,d,S] (not batched: S,d), [L,B,K,S,d]
+        self.mask = mask
+        self.keys = (keys.flatten(1, 2) if batched else keys).unbind(0)
+        self.values = (values.flatten(1, 2) if batched else values).unbind(0)
+
+    @classmethod
+    def of(cls, projected: Tensor, mask: SourceMask) -> Source:
+        """From the keys and values [B,S,L,2,K,d] of all layers."""
+        keys, values = projected.unbind(3)
+        batched = len(projected) != 1
+        ordered = keys.permute(2, 0, 3, 4, 1) if batched else keys.permute(2, 0, 3, 1, 4)
+        return cls(ordered.contiguous(), values.permute(2, 0, 3, 1, 4).contiguous(), mask, batched=batched)
+
+    @property
+    def sentences(self) -> int:
+        """B."""
+        return self._values.shape[1]
+
+    def select(self, kept: Tensor) -> Source:
+        """The sentences ``kept``, in this order; one may be kept more than once."""
+        keys, values = self._keys.index_select(1, kept), self._values.index_select(1, kept)
+        return Source(keys, values, self.mask.select(kept), batched=self._batched)

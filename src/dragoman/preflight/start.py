@@ -1,0 +1,126 @@
+"""The checks that run before each training: a sample of the text, the tokenizers, the settings; seconds at most."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import torch
+
+from dragoman.config import HubCorpus, ModelConfig, RunConfig
+from dragoman.errors import DataError
+from dragoman.preflight import settings, sides, text, vocabulary
+from dragoman.preflight.finding import Check, Finding, Outcome
+from dragoman.preflight.survey import Pair, Survey, survey
+from dragoman.text.corpus import TokenCorpus
+from dragoman.text.tokenizer import TokenizerPair
+
+# Training pairs that are read before a training: about a second's worth. Over a network it takes longer.
+MOST_READ = 300_000
+MOST_STREAMED = 5_000
+
+
+@dataclass(frozen=True)
+class Text:
+    """What the cheap checks look at. ``corpus`` is the tokenised training text, or a sample of ``pairs`` pairs."""
+
+    survey: Survey
+    held: Mapping[str, Sequence[Pair]]
+    tokenizers: TokenizerPair
+    corpus: TokenCorpus
+    pairs: int
+
+
+def text_checks(config: RunConfig, seen: Survey, held: Mapping[str, Sequence[Pair]]) -> list[Check]:
+    """What needs the text alone."""
+    data = config.data
+    return [
+        (
+            "noise in the text: carriage returns, entities, wrong encodings, control characters",
+            partial(text.noise, seen),
+        ),
+        ("repeated pairs", partial(sides.repeats, seen)),
+        ("sources copied as targets", partial(sides.copies, seen)),
+        ("validation and test text that stands in the training text", partial(sides.overlap, seen)),
+        ("alignment of the sides, by their lengths", partial(sides.alignment, seen)),
+        ("scripts and languages", partial(sides.languages, seen, data.src_lang, data.tgt_lang)),
+        ("direction of validation and test text", partial(sides.direction, seen, held)),
+    ]
+
+
+def vocabulary_checks(tokenizers: TokenizerPair, texts: Mapping[str, Sequence[Pair]]) -> list[Check]:
+    """How the tokenizers cope with each text; its name -> its pairs."""
+
+    def fit(name: str, pairs: Sequence[Pair]) -> Iterator[Finding]:
+        for side, tokenizer, column in (("sources", tokenizers.src, 0), ("targets", tokenizers.tgt, 1)):
+            yield from vocabulary.fit(f"{name}'s {side}", tokenizer, [pair[column] for pair in pairs])
+
+    return [
+        (f"tokenizers on {name}: unknown words, bytes, the way back", partial(fit, name, texts[name])) for name in texts
+    ]
+
+
+def token_checks(config: RunConfig, model: ModelConfig, given: Text, device: str, folder: Path) -> list[Check]:
+    """What needs the tokenised text and the settings."""
+    corpus = given.corpus
+    empty = {name: sum(not src.strip() for src, _ in rows) for name, rows in given.held.items()}
+    per_epoch = settings.updates_per_epoch(given.pairs, corpus, model, config.train)
+    tokens = int(corpus.src_lengths.sum() + corpus.tgt_lengths.sum())
+    size = 2 * tokens * given.pairs // max(1, len(corpus))
+    return [
+        ("sizes and ids of model and tokenizers", partial(vocabulary.ids, model, given.tokenizers)),
+        ("tokens that the text never uses", partial(vocabulary.unused, corpus, given.tokenizers)),
+        ("dropped pairs", partial(settings.dropped, corpus)),
+        ("longest sentences, positions and batches", partial(settings.lengths, corpus, model, config.train)),
+        (
+            "validation text against the positions",
+            partial(settings.valid_lengths, given.held.get("valid", []), given.tokenizers, model),
+        ),
+        ("rows without anything to see", partial(settings.empty_rows, corpus, model, empty)),
+        ("length limits of decoding", partial(settings.decoding_limits, corpus, model, config.decode)),
+        ("learning rate and warm-up", partial(settings.schedule, config, model.d_model, per_epoch)),
+        ("validation", partial(settings.validation, config, per_epoch)),
+        ("threads, precision, memory and disk", partial(settings.machine, config, model, device, folder, size)),
+    ]
+
+
+def outcome(check: Check) -> Outcome:
+    """Make one check."""
+    title, function = check
+    return Outcome(title, tuple(function()))
+
+
+def check_start(
+    config: RunConfig,
+    model: ModelConfig,
+    tokenizers: TokenizerPair,
+    corpus: TokenCorpus,
+    read: Callable[[], Iterable[Pair]],
+    held: Mapping[str, Sequence[Pair]],
+    folder: Path,
+    say: Callable[[str], None],
+) -> None:
+    """All cheap checks before a training, with ``say`` for each warning. ``read`` reads the training pairs.
+
+    ``held`` are the validation and test pairs by name. Raises :class:`DataError` where training could not make sense.
+    """
+    most = MOST_STREAMED if isinstance(config.data.train, HubCorpus) else MOST_READ
+    seen = survey(read(), held, most)
+    given = Text(seen, held, tokenizers, corpus, len(corpus))
+    device = config.train.device
+    if device == "auto":
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+    checks = text_checks(config, seen, held)
+    checks += vocabulary_checks(tokenizers, {"training text": list(seen.pairs()), **held})
+    checks += token_checks(config, model, given, device, folder)
+    errors = []
+    for check in checks:
+        for finding in outcome(check).findings:
+            if finding.severity == "warning":
+                say(f"warning: {finding.text}")
+            elif finding.severity == "error":
+                errors.append(finding.text.removesuffix("."))
+    if errors:
+        raise DataError("; ".join(errors) + ".")

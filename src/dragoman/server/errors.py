@@ -1,0 +1,73 @@
+"""Errors as clients get them: ``{"error": …}`` with a status, and never where in the server they came from."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from http import HTTPStatus
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.types import Receive, Scope, Send
+
+from dragoman.errors import DragomanError
+from dragoman.server.refusals import BusyError, GoneError, InternalError
+
+logger = logging.getLogger("dragoman")
+
+# What is read, and thrown away, of a request that was answered before it had arrived: a client that still sends would
+# not see the answer, were the connection closed at once.
+_LINGER_SECONDS, _LINGER_BYTES = 2.0, 64 << 20
+# A client that hung up gets nothing; the number is nginx's, for the metrics.
+CLIENT_GONE = 499
+
+
+class EarlyAnswer(JSONResponse):
+    """An answer to a request that has not arrived as a whole; the connection ends with it."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send the answer, then take what still comes, within bounds."""
+        self.headers["connection"] = "close"
+        await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+        await send({"type": "http.response.body", "body": self.body, "more_body": True})
+        left = _LINGER_BYTES
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_LINGER_SECONDS):
+                while left > 0:
+                    message = await receive()
+                    left -= len(message.get("body", b""))
+                    if message["type"] == "http.disconnect" or not message.get("more_body", False):
+                        break
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+def told(error: Exception) -> tuple[int, str]:
+    """Status and sentence for an error; of a fault of ours the log learns the reason, and the client does not."""
+    if isinstance(error, DragomanError) and (error.http_status < 500 or type(error).__module__.endswith("refusals")):
+        return error.http_status, str(error)
+    logger.error("a request failed:", exc_info=error)
+    return 500, str(InternalError())
+
+
+def answer_to(error: Exception) -> Response:
+    """The answer to an error."""
+    if isinstance(error, GoneError):
+        return Response(status_code=CLIENT_GONE)
+    status, message = told(error)
+    if status in (408, 413):
+        return EarlyAnswer({"error": message}, status)
+    headers = {"Retry-After": str(error.retry_after)} if isinstance(error, BusyError) else None
+    return JSONResponse({"error": message}, status, headers)
+
+
+async def refuse_address(request: Request, error: Exception) -> Response:
+    """The answer where no address fits, or not with this method."""
+    assert isinstance(error, HTTPException)
+    messages = {
+        404: "there is nothing at this address; GET /docs lists the addresses.",
+        405: f"this address takes no {request.method}; GET /docs says what it takes.",
+    }
+    message = messages.get(error.status_code, f"{HTTPStatus(error.status_code).phrase}.")
+    return JSONResponse({"error": message}, error.status_code, error.headers)

@@ -1,0 +1,73 @@
+"""The way in: metrics, errors, a bound on how long an answer is taken, and the short way to our own addresses.
+
+FastAPI describes the addresses and serves the page, the files and the refusals of what there is not. Requests to the
+addresses themselves do not pass through it: their bodies are read and checked here anyway, and its layers would cost
+as much as all the rest of a request together.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+
+from fastapi.routing import APIRoute
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from dragoman.server.errors import answer_to, told
+from dragoman.server.metrics import Metrics
+
+Endpoint = Callable[[Request], Awaitable[Response]]
+Endpoints = Mapping[tuple[str, str], Endpoint]
+
+
+def endpoints_of(routes: Iterable[BaseRoute]) -> dict[tuple[str, str], Endpoint]:
+    """The functions of routes by method and address."""
+    own = [route for route in routes if isinstance(route, APIRoute)]
+    return {(method, route.path): route.endpoint for route in own for method in route.methods or ()}
+
+
+class Gate:
+    """Wraps the application. ``send_seconds``: a client that takes no byte of its answer for so long is given up."""
+
+    def __init__(self, app: ASGIApp, endpoints: Endpoints, metrics: Metrics, send_seconds: float) -> None:
+        self.app = app
+        self.endpoints = endpoints
+        self.metrics = metrics
+        self.send_seconds = send_seconds
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request, whatever comes of it."""
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        started = time.monotonic()
+        endpoint = self.endpoints.get((scope["method"], scope["path"]))
+        status = 0
+
+        async def sent(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                message["headers"] = [*message["headers"], (b"x-content-type-options", b"nosniff")]
+            async with asyncio.timeout(self.send_seconds):
+                await send(message)
+
+        try:
+            if endpoint is None:
+                await self.app(scope, receive, sent)
+            else:
+                response = await endpoint(Request(scope, receive))
+                await response(scope, receive, sent)
+        except Exception as error:
+            if status == 0:
+                await answer_to(error)(scope, receive, sent)
+            elif not isinstance(error, TimeoutError):
+                told(error)
+        finally:
+            # Made-up addresses do not fill the metrics.
+            path = "other" if endpoint is None else scope["path"]
+            self.metrics.answered(path, status, time.monotonic() - started)

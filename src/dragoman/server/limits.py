@@ -1,0 +1,35 @@
+"""How much a server takes, and how long it waits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+# A character of a JSON string takes up to two escapes of six bytes; the rest of a request is small.
+_BYTES_A_CHARACTER = 12
+_BYTES_BESIDE = 1 << 16
+
+
+@dataclass(frozen=True)
+class Limits:
+    """``max_queue`` requests wait for a model; a request holds ``max_characters`` and is answered within ``timeout`` s.
+
+    ``body_seconds``: for a request to arrive, and for its answer to be taken. ``batch_tokens``: source tokens of a
+    batch, padding included, at a beam of 5. ``sentence_tokens``: source tokens of a sentence, where the model takes
+    that many. ``attention_sentences``: of a request that asks for attention. ``phrases``: terms of a request, and
+    phrases that have to stand in one sentence. ``max_connections``: open at a time.
+    """
+
+    max_queue: int = 256
+    max_characters: int = 20_000
+    timeout: float = 60.0
+    body_seconds: float = 10.0
+    batch_tokens: int = 2048
+    sentence_tokens: int = 1024
+    attention_sentences: int = 8
+    phrases: int = 32
+    max_connections: int = 1000
+
+    @property
+    def max_body(self) -> int:
+        """Bytes of a request."""
+        return _BYTES_A_CHARACTER * self.max_characters + _BYTES_BESIDE

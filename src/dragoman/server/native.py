@@ -1,0 +1,259 @@
+"""The addresses of our own: everything that is known of a translation."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from collections.abc import AsyncGenerator, AsyncIterator
+from typing import Any
+
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response, StreamingResponse
+
+from dragoman.server import answered, asked
+from dragoman.server.catalogue import AUTO, Found, Served
+from dragoman.server.describing import TRANSLATING, gives, takes
+from dragoman.server.documents import Part, parts_of
+from dragoman.server.errors import told
+from dragoman.server.languages import name_of
+from dragoman.server.looks import attention_of, replay_of
+from dragoman.server.queue import Sentence
+from dragoman.server.refusals import BadRequestError, TooLargeError
+from dragoman.server.service import Service
+from dragoman.server.streaming import streamed
+from dragoman.translating.terms import Terms
+from dragoman.translator import Translator
+
+
+def router(service: Service) -> APIRouter:
+    """The addresses, answered by ``service``."""
+    routes = APIRouter(prefix="/v1", tags=["dragoman"])
+
+    @routes.post(
+        "/translate",
+        summary="Translate, with everything that is known of it",
+        description="With stream, server-sent events: piece holds the text that came to stand, done the whole answer, "
+        "error what went wrong.",
+        response_model=answered.Translations,
+        response_model_exclude_none=True,
+        responses=gives(*TRANSLATING, good={"content": {"text/event-stream": {"schema": {"type": "string"}}}}),
+        openapi_extra=takes(asked.Translate),
+    )
+    async def translate(request: Request) -> Response:
+        deadline = service.deadline()
+        job = Job(service, await service.read(request, asked.Translate), deadline)
+        if job.wanted.stream:
+            return await job.stream(request)
+        return JSONResponse(await job.answer(request))
+
+    @routes.post(
+        "/alternatives",
+        summary="How a translation could go on",
+        response_model=answered.Continuations,
+        responses=gives(*TRANSLATING),
+        openapi_extra=takes(asked.Alternatives),
+    )
+    async def alternatives(request: Request) -> Response:
+        deadline = service.deadline()
+        wanted = await service.read(request, asked.Alternatives)
+        served, _ = chosen(service, wanted, [wanted.text])
+        prefix = wanted.prefix if isinstance(wanted.prefix, str) else list(wanted.prefix)
+        if isinstance(prefix, str):
+            service.check_sentence(served, prefix, "the prefix", target=True)
+
+        def work(translator: Translator) -> list[dict[str, Any]]:
+            found = translator.alternatives(wanted.text, prefix, wanted.n, **wanted.options.given())
+            return [answered.hypothesis(one) for one in found]
+
+        service.check_sentence(served, wanted.text, "the text")
+        (found,) = await service.outcome(request, service.put_alone(served, work, deadline))
+        return JSONResponse({"model": served.name, "alternatives": found})
+
+    @routes.post(
+        "/attention",
+        summary="What a translation attended to, as the attention view takes it",
+        response_model=dict[str, Any],
+        responses=gives(*TRANSLATING),
+        openapi_extra=takes(asked.Attention),
+    )
+    async def attention(request: Request) -> Response:
+        deadline = service.deadline()
+        wanted = await service.read(request, asked.Attention)
+        served, _ = chosen(service, wanted, [wanted.text])
+        service.check_sentence(served, wanted.text, "the text")
+        if wanted.tgt is not None:
+            service.check_sentence(served, wanted.tgt, "the translation", target=True)
+        (found,) = await service.outcome(request, service.put_alone(served, attention_of(wanted), deadline))
+        return JSONResponse(found)
+
+    @routes.post(
+        "/replay",
+        summary="A beam search step by step, as the replay takes it",
+        response_model=dict[str, Any],
+        responses=gives(*TRANSLATING),
+        openapi_extra=takes(asked.Replay),
+    )
+    async def replay(request: Request) -> Response:
+        deadline = service.deadline()
+        wanted = await service.read(request, asked.Replay)
+        served, _ = chosen(service, wanted, [wanted.text])
+        service.check_sentence(served, wanted.text, "the text")
+        (found,) = await service.outcome(request, service.put_alone(served, replay_of(wanted), deadline))
+        return JSONResponse(found)
+
+    @routes.get("/models", summary="The models", response_model=list[answered.Model])
+    async def models(request: Request) -> Response:
+        return JSONResponse([_model(one) for one in service.catalogue.models.values()])
+
+    return routes
+
+
+def chosen(service: Service, wanted: asked.OneModel, texts: list[str]) -> tuple[Served, Found | None]:
+    """The model that a request means, and the language that was found where it asks for that.
+
+    Raises :class:`TooLargeError` for too much text, and as :meth:`Catalogue.choose` does.
+    """
+    service.check_characters(texts)
+    source, found = wanted.source, None
+    if source == AUTO:
+        found = service.catalogue.detect("\n".join(texts), wanted.target, wanted.model)[0]
+        source = found.language
+    return service.catalogue.choose(wanted.model, source, wanted.target), found
+
+
+def _model(served: Served) -> dict[str, Any]:
+    return {
+        "name": served.name,
+        "source": served.source,
+        "source_name": name_of(served.source),
+        "target": served.target,
+        "target_name": name_of(served.target),
+        "max_sentence_tokens": served.most_tokens,
+        "decode": served.translator.bundle.decode.model_dump(mode="json"),
+    }
+
+
+class Job:
+    """One request to /v1/translate. Raises :class:`DragomanError` for what cannot be done, before anything waits."""
+
+    def __init__(self, service: Service, wanted: asked.Translate, deadline: float) -> None:
+        self.service = service
+        self.wanted = wanted
+        self.deadline = deadline
+        texts = [wanted.text] if isinstance(wanted.text, str) else list(wanted.text)
+        self.served, self.found = chosen(service, wanted, texts)
+        self.parts = [parts_of(text, wanted.split) for text in texts]
+        self.terms = tuple(wanted.terms.items())
+        self.looks = wanted.attention or wanted.alignments
+        self.beside = {"attention": self.looks, "strict_terms": wanted.strict_terms}
+        self.sentences = service.sentences(self.served, self.parts, Terms(self.terms) if self.terms else None)
+        if self.looks and len(self.sentences) > service.limits.attention_sentences:
+            raise TooLargeError(
+                f"attention and alignments are given for {service.limits.attention_sentences} sentences at once, and "
+                f"here are {len(self.sentences)}; send them in several requests."
+            )
+        self._add_prefixes()
+
+    def _add_prefixes(self) -> None:
+        """Give each sentence its prefix and constraints; both are for texts of one sentence."""
+        wanted = self.wanted
+        prefixes: list[str] = (
+            [] if wanted.prefix is None else [wanted.prefix] if isinstance(wanted.prefix, str) else list(wanted.prefix)
+        )
+        if not prefixes and not wanted.constraints:
+            return
+        if prefixes and (
+            len(prefixes) != len(self.parts) or isinstance(wanted.prefix, str) != isinstance(wanted.text, str)
+        ):
+            raise BadRequestError(
+                "prefix and text do not fit; give a string for a string, and as many as texts for a list."
+            )
+        if any(len(parts) > 1 for parts in self.parts):
+            raise BadRequestError(
+                "a prefix and constraints belong to one sentence, and a text has several; set split to false."
+            )
+        for sentence in self.sentences:
+            sentence.constraints = tuple(wanted.constraints or ())
+            if prefixes:
+                sentence.prefix = prefixes[sentence.line]
+                self.service.check_sentence(self.served, sentence.prefix, "a prefix", target=True)
+
+    async def answer(self, request: Request, *, within: bool = True) -> dict[str, Any]:
+        """The translations of all texts, from the queue that they share with other requests."""
+        entry = self.service.put_texts(
+            self.served,
+            self.sentences,
+            self.deadline,
+            self.wanted.options.given(),
+            self.terms,
+            within=within,
+            **self.beside,
+        )
+        (sentences,) = await self.service.outcome(request, entry)
+        # Weights are many numbers: they are written by another thread, so that other requests go on.
+        return await asyncio.to_thread(self._answer, sentences) if self.looks else self._answer(sentences)
+
+    def _answer(self, sentences: list[Sentence]) -> dict[str, Any]:
+        left = iter(sentences)
+        answer: dict[str, Any] = {
+            "model": self.served.name,
+            "source": self.served.source,
+            "target": self.served.target,
+            "translations": [
+                answered.translated(parts, [self._sentence(part, next(left)) for part in parts]) for parts in self.parts
+            ],
+        }
+        if self.found is not None:
+            answer["detected"] = {"language": self.found.language, "confidence": self.found.confidence}
+        return answer
+
+    def _sentence(self, part: Part, sentence: Sentence) -> dict[str, Any]:
+        assert sentence.found is not None
+        links = None
+        if self.wanted.alignments:
+            from dragoman.visualize.alignment import align, pharaoh
+
+            links = pharaoh(align(part.body, sentence.found, self.served.translator.special))
+        return answered.sentence(part, sentence.found, links, self.wanted.attention)
+
+    async def stream(self, request: Request) -> Response:
+        """Server-sent events. What goes wrong before the first one is an ordinary error."""
+        if not isinstance(self.wanted.text, str):
+            raise BadRequestError("only one text can be streamed; give a string, or set stream to false.")
+        options = {**self.wanted.options.given(), "strict_terms": self.wanted.strict_terms}
+        if self.terms:
+            options["terms"] = self.terms
+        self.served.translator.decode_config(**self.wanted.options.given())
+        pieces = streamed(self.service, self.served, self.parts[0], self.sentences, options, self.deadline)
+        first = asyncio.ensure_future(_next(pieces))
+        try:
+            head = await self.service.unless_gone(request, first, self.deadline)
+        except BaseException:
+            await pieces.aclose()
+            raise
+        return StreamingResponse(
+            self._events(request, head, pieces), media_type="text/event-stream", headers={"Cache-Control": "no-store"}
+        )
+
+    async def _events(self, request: Request, head: str | None, pieces: AsyncGenerator[str]) -> AsyncIterator[str]:
+        try:
+            async with contextlib.aclosing(pieces):
+                if head is not None:
+                    yield event("piece", {"text": head})
+                    async for piece in pieces:
+                        yield event("piece", {"text": piece})
+            yield event("done", await self.answer(request, within=False))
+        except Exception as error:
+            status, message = told(error)
+            yield event("error", {"error": message, "status": status})
+
+
+async def _next(pieces: AsyncIterator[str]) -> str | None:
+    return await anext(pieces, None)
+
+
+def event(name: str, data: Any) -> str:
+    """One server-sent event; JSON has no line breaks."""
+    return f"event: {name}\ndata: {json.dumps(data, ensure_ascii=False)}\n\n"

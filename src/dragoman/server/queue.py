@@ -1,0 +1,163 @@
+"""What waits for a model: requests whose sentences may share batches, and work that needs the model for itself."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from dragoman.server.refusals import BusyError, StoppingError
+from dragoman.translation import Translation
+from dragoman.translator import Translator
+
+# Of a batch, at least one place in two is a token and no padding, beside this many places.
+_SLACK = 64
+# Seconds that a client is told to wait, at most; and what a model does in a second before it was measured, in tokens.
+_LONGEST_WAIT, _FIRST_RATE = 60, 1000.0
+
+
+@dataclass(eq=False)
+class Entry:
+    """One piece of work of a request: ``future`` gets its outcome; nobody wants it after ``deadline`` (monotonic)."""
+
+    future: asyncio.Future[Any]
+    deadline: float
+    seconds: float
+    abandoned: bool = False
+
+    def dead(self) -> bool:
+        """Whether there is no use in beginning."""
+        return self.abandoned or time.monotonic() > self.deadline
+
+    @property
+    def tokens_left(self) -> int:
+        """Source tokens that have not been taken yet, special ones included."""
+        return 1
+
+
+@dataclass(eq=False)
+class Alone(Entry):
+    """Work that needs the translator for itself."""
+
+    work: Callable[[Translator], Any] = lambda translator: None
+
+
+@dataclass(eq=False)
+class Sentence:
+    """One sentence of a request; ``tokens`` with special ones, ``line`` chooses the draws of sampling."""
+
+    text: str
+    tokens: int
+    line: int = 0
+    prefix: str = ""
+    constraints: Sequence[str] = ()
+    found: Translation | None = None
+
+
+@dataclass(eq=False)
+class Texts(Entry):
+    """Sentences to translate. Those of requests with an equal ``key`` may share a batch.
+
+    ``options`` are the keyword arguments of :meth:`Translator.translate`, equal where the keys are.
+    """
+
+    sentences: list[Sentence] = field(default_factory=list)
+    key: Hashable = None
+    options: dict[str, Any] = field(default_factory=dict)
+    budget: int = 0
+    taken: int = 0
+    done: int = 0
+
+    @property
+    def tokens_left(self) -> int:
+        """Source tokens that have not been taken yet, special ones included."""
+        return sum(one.tokens for one in self.sentences[self.taken :])
+
+
+Batch = list[tuple[Texts, Sentence]]
+
+
+@dataclass(frozen=True)
+class Dead:
+    """Entries whose time is over, or that nobody waits for."""
+
+    entries: list[Entry]
+
+
+class Queue:
+    """Bounded, first come first served; safe between threads.
+
+    A batch begins with the oldest sentence; sentences of other requests with the same options join it, as long as it
+    stays within the token budget and is not mostly padding.
+    """
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self.rate = _FIRST_RATE
+        self._entries: deque[Entry] = deque()
+        self._changed = threading.Condition()
+        self._closed = False
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def put(self, entry: Entry, *, within: bool = True) -> None:
+        """Add an entry. ``within``: raises :class:`BusyError` where the queue is full, :class:`StoppingError`."""
+        with self._changed:
+            if self._closed:
+                raise StoppingError
+            if within and len(self._entries) >= self.most:
+                waiting = sum(one.tokens_left for one in self._entries)
+                raise BusyError(min(_LONGEST_WAIT, max(1, math.ceil(waiting / self.rate))))
+            self._entries.append(entry)
+            self._changed.notify()
+
+    def close(self) -> None:
+        """Take nothing more; what is there is still given out."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+
+    def take(self) -> Batch | Alone | Dead | None:
+        """What to do next, waiting for it; None after :meth:`close`, when all has been taken."""
+        with self._changed:
+            while not self._entries:
+                if self._closed:
+                    return None
+                self._changed.wait()
+            dead = [one for one in self._entries if one.dead()]
+            if dead:
+                self._entries = deque(one for one in self._entries if one not in dead)
+                return Dead(dead)
+            first = self._entries[0]
+            if isinstance(first, Alone):
+                self._entries.popleft()
+                return first
+            assert isinstance(first, Texts)
+            batch = self._batch(first)
+            self._entries = deque(
+                one for one in self._entries if not isinstance(one, Texts) or one.taken < len(one.sentences)
+            )
+            return batch
+
+    def _batch(self, first: Texts) -> Batch:
+        batch: Batch = []
+        tokens = widest = 0
+        for entry in self._entries:
+            if not isinstance(entry, Texts) or entry.key != first.key:
+                continue
+            while entry.taken < len(entry.sentences):
+                sentence = entry.sentences[entry.taken]
+                width = max(widest, sentence.tokens)
+                size = width * (len(batch) + 1)
+                if batch and (size > first.budget or size > 2 * (tokens + sentence.tokens) + _SLACK):
+                    break
+                batch.append((entry, sentence))
+                entry.taken += 1
+                tokens, widest = tokens + sentence.tokens, width
+        return batch

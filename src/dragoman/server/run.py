@@ -1,0 +1,104 @@
+"""Running the server: its socket, its signals, its end."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import signal
+import socket
+import sys
+from collections.abc import Generator, Sequence
+
+import uvicorn
+
+from dragoman.errors import RunError
+from dragoman.server.app import make_app
+from dragoman.server.limits import Limits
+from dragoman.server.protocol import HEAD_SECONDS, PatientProtocol
+from dragoman.server.service import Service
+
+logger = logging.getLogger("dragoman")
+
+# Seconds between requests on an open connection; that the kernel holds in its queue of connections.
+_IDLE_SECONDS, _BACKLOG = 15, 512
+# Seconds that a thread may hold the interpreter while another waits for it: Python's 5 ms would make the thread that
+# answers wait for that of the model again and again.
+_SWITCH_SECONDS = 0.0005
+
+
+class _Server(uvicorn.Server):
+    """uvicorn's server, which leaves the signals alone."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Generator[None, None, None]:
+        """The signals are ours."""
+        yield
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A socket at an address; port 0 takes a free one. Raises :class:`RunError`."""
+    try:
+        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+        return socket.create_server((host, port), family=family, backlog=_BACKLOG)
+    except (OSError, OverflowError, UnicodeError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise RunError(f"cannot listen at {host}, port {port}: {reason}; choose another --host or --port.") from None
+
+
+def address(listener: socket.socket) -> str:
+    """Where a socket listens, as a URL."""
+    host, port = listener.getsockname()[:2]
+    return f"http://[{host}]:{port}" if listener.family == socket.AF_INET6 else f"http://{host}:{port}"
+
+
+def serve(service: Service, listener: socket.socket, cors: Sequence[str] = ()) -> None:
+    """Answer requests until SIGTERM or SIGINT; then take no more, finish those that came, and return.
+
+    A second signal ends at once, within the current step of the model.
+    """
+    config = uvicorn.Config(
+        make_app(service, cors),
+        http=_protocol(service.limits),
+        ws="none",
+        loop="asyncio",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        timeout_keep_alive=_IDLE_SECONDS,
+        # What came is answered or refused within its time.
+        timeout_graceful_shutdown=int(service.limits.timeout) + 5,
+    )
+    uvicorn_logger = logging.getLogger("uvicorn")
+    uvicorn_logger.handlers, uvicorn_logger.propagate = list(logger.handlers), False
+    uvicorn_logger.setLevel(max(logger.level, logging.WARNING))
+    sys.setswitchinterval(_SWITCH_SECONDS)
+    asyncio.run(_serve(_Server(config), service, listener))
+
+
+def _protocol(limits: Limits) -> type[PatientProtocol]:
+    bounds = {"max_connections": limits.max_connections, "head_seconds": min(HEAD_SECONDS, limits.body_seconds)}
+    return type("BoundedProtocol", (PatientProtocol,), bounds)
+
+
+async def _serve(server: uvicorn.Server, service: Service, listener: socket.socket) -> None:
+    loop = asyncio.get_running_loop()
+
+    def stop() -> None:
+        if server.should_exit:
+            logger.warning("stopping at once.")
+            server.force_exit = True
+            return
+        logger.info("stopping: the requests that came are finished first.")
+        server.should_exit = True
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop)
+    for model in service.catalogue.models.values():
+        logger.info("model %s: %s to %s", model.name, model.source, model.target)
+    running = asyncio.ensure_future(server.serve(sockets=[listener]))
+    while not server.started and not running.done():
+        await asyncio.sleep(0.01)
+    logger.info("listening on %s", address(listener))
+    await running
+    logger.info("stopped.")

@@ -1,0 +1,177 @@
+"""What every address of the server needs: who may ask, what a request may hold, and waiting for the model."""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import time
+from collections.abc import Callable, Sequence
+from hashlib import sha256
+from typing import Any, TypeVar
+
+from starlette.requests import Request
+
+from dragoman.server import body
+from dragoman.server.asked import Asked
+from dragoman.server.catalogue import Catalogue, Served
+from dragoman.server.documents import Part
+from dragoman.server.limits import Limits
+from dragoman.server.metrics import Metrics
+from dragoman.server.queue import Alone, Entry, Sentence, Texts
+from dragoman.server.refusals import ForbiddenError, GoneError, LateError, TooLargeError
+from dragoman.translating.terms import Terms
+from dragoman.translator import Translator
+
+A = TypeVar("A", bound=Asked)
+T = TypeVar("T")
+
+# The beam that ``batch_tokens`` is meant for; a wider one gets smaller batches.
+_BEAM = 5
+
+
+class Service:
+    """The models of one server, with its limits and keys. No key: everybody may ask."""
+
+    def __init__(self, catalogue: Catalogue, limits: Limits, metrics: Metrics, keys: Sequence[str] = ()) -> None:
+        self.catalogue = catalogue
+        self.limits = limits
+        self.metrics = metrics
+        self._keys = [_digest(key) for key in keys]
+
+    @property
+    def needs_key(self) -> bool:
+        """Whether a request has to bring a key."""
+        return bool(self._keys)
+
+    def deadline(self) -> float:
+        """When the answer to a request that comes now is due, on the clock of :func:`time.monotonic`."""
+        return time.monotonic() + self.limits.timeout
+
+    def admit(self, request: Request, key: str | None = None) -> None:
+        """Raises :class:`ForbiddenError` where neither a header nor ``key`` is one of the keys.
+
+        All keys are compared, in a time that does not depend on how much of them is right.
+        """
+        if not self._keys:
+            return
+        scheme, _, bearer = request.headers.get("authorization", "").partition(" ")
+        given = request.headers.get("x-api-key") or (bearer.strip() if scheme.lower() == "bearer" else "") or key
+        if not given:
+            raise ForbiddenError("an API key is needed; send it as api_key or in the header X-API-Key.")
+        digest = _digest(given)
+        right = [hmac.compare_digest(digest, known) for known in self._keys]
+        if not any(right):
+            raise ForbiddenError("the API key is not valid; ask the operator of this server for one.")
+
+    async def read(self, request: Request, model: type[A], *, forms: bool = False) -> A:
+        """The body of a request that is admitted. Raises as :func:`body.read`, :func:`body.parse`, :meth:`admit`."""
+        content = await body.read(request, self.limits)
+        asked = body.parse(content, request.headers.get("content-type", ""), model, forms=forms)
+        self.admit(request, asked.api_key)
+        return asked
+
+    def check_characters(self, texts: Sequence[str]) -> None:
+        """Raises :class:`TooLargeError` for more text than a request may hold; an empty text counts as a character."""
+        size = sum(max(1, len(text)) for text in texts)
+        if size > self.limits.max_characters:
+            raise TooLargeError(
+                f"the request holds {size:,} characters and may hold {self.limits.max_characters:,}; "
+                "send it in several."
+            )
+
+    def check_sentence(self, served: Served, text: str, name: str = "a sentence", *, target: bool = False) -> int:
+        """How many tokens a sentence has, special ones included. Raises :class:`TooLargeError` for too many."""
+        tokenizers, intake = served.translator.bundle.tokenizers, served.translator.intake
+        tokens = len(intake.with_special((tokenizers.tgt if target else tokenizers.src).encode(text)))
+        if tokens > served.most_tokens:
+            raise TooLargeError(
+                f"{name} has {tokens:,} tokens and the model takes {served.most_tokens:,}; break it up."
+            )
+        return tokens
+
+    def sentences(self, served: Served, texts: Sequence[Sequence[Part]], terms: Terms | None = None) -> list[Sentence]:
+        """The sentences of texts. Raises :class:`TooLargeError` for one that is too long, or holds too many terms."""
+        found = []
+        for line, parts in enumerate(texts):
+            for part in parts:
+                tokens = self.check_sentence(served, part.body)
+                if terms is not None and len(terms.targets(part.body)) > self.limits.phrases:
+                    raise TooLargeError(f"a sentence holds more than {self.limits.phrases} terms; break it up.")
+                found.append(Sentence(part.body, tokens, line))
+        return found
+
+    def put_texts(
+        self,
+        served: Served,
+        sentences: list[Sentence],
+        deadline: float,
+        options: dict[str, Any],
+        terms: Sequence[tuple[str, str]] = (),
+        *,
+        within: bool = True,
+        **beside: Any,
+    ) -> Texts:
+        """Put sentences into the queue of a model. ``beside`` the options: more arguments of ``translate``.
+
+        Raises :class:`ConfigError` for options that cannot be, :class:`BusyError`.
+        """
+        config = served.translator.decode_config(**options)
+        width = config.n_best if config.sample else config.beam_size
+        entry = Texts(
+            asyncio.get_running_loop().create_future(),
+            deadline,
+            self.limits.timeout,
+            sentences=sentences,
+            key=(config, tuple(terms), tuple(sorted(beside.items()))),
+            options={**options, **beside, **({"terms": terms} if terms else {})},
+            budget=self.limits.batch_tokens * _BEAM // max(_BEAM, width),
+        )
+        if sentences:
+            served.worker.queue.put(entry, within=within)
+        else:
+            entry.future.set_result([])
+        return entry
+
+    def put_alone(
+        self, served: Served, work: Callable[[Translator], Any], deadline: float, *, within: bool = True
+    ) -> Alone:
+        """Put work that needs the model for itself into its queue. Raises :class:`BusyError`."""
+        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        entry = Alone(future, deadline, self.limits.timeout, work=work)
+        served.worker.queue.put(entry, within=within)
+        return entry
+
+    async def outcome(self, request: Request, *entries: Entry) -> list[Any]:
+        """What came of entries. Raises their errors, :class:`LateError`, :class:`GoneError` if the client hangs up."""
+        try:
+            both = asyncio.gather(*(entry.future for entry in entries))
+            return await self.unless_gone(request, both, entries[0].deadline)
+        finally:
+            for entry in entries:
+                entry.abandoned = True
+
+    async def unless_gone(self, request: Request, work: asyncio.Future[T], deadline: float) -> T:
+        """What comes of ``work``, which is cancelled when it is late or the client hangs up."""
+        gone = asyncio.ensure_future(_gone(request))
+        left = max(0.0, deadline - time.monotonic())
+        try:
+            both: set[asyncio.Future[Any]] = {work, gone}
+            done, _ = await asyncio.wait(both, timeout=left, return_when=asyncio.FIRST_COMPLETED)
+            if work in done:
+                return work.result()
+            if gone in done:
+                raise GoneError
+            raise LateError(self.limits.timeout)
+        finally:
+            gone.cancel()
+            work.cancel()
+
+
+async def _gone(request: Request) -> None:
+    """Returns when the client hangs up; the body has been read before."""
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+
+
+def _digest(key: str) -> bytes:
+    return sha256(key.encode("utf-8", errors="replace")).digest()

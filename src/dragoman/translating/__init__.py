@@ -1,0 +1,1 @@
+"""The steps of :class:`~dragoman.translator.Translator`: text to jobs for a search, what it finds to translations."""

@@ -1,0 +1,90 @@
+"""Several models of the same vocabularies as one.
+
+Shapes: B sources, S source length, R rows of a decoding step, V vocabulary, M models.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+
+from dragoman.bundle import Bundle
+from dragoman.config import ModelConfig
+from dragoman.decoding.step import log_probabilities
+from dragoman.engine import fast
+from dragoman.errors import ConfigError
+from dragoman.model.transformer import Transformer
+
+
+class Engine(Protocol):
+    """What a search needs of a model: :class:`~dragoman.model.transformer.Transformer` is one."""
+
+    @property
+    def config(self) -> ModelConfig:
+        """Its shape."""
+
+    def encode(self, src: Tensor, src_mask: Tensor | None = None) -> Any:
+        """What :meth:`start` takes, for source ids and mask [B,S]."""
+
+    def start(self, memory: Any, src_mask: Tensor | None = None) -> Any:
+        """The state before the first step."""
+
+    def step(self, tokens: Tensor, state: Any, parents: Tensor | None = None) -> Tensor:
+        """Logits [R,V], as :class:`dragoman.decoding.Step` says."""
+
+
+class Ensemble:
+    """An engine whose probabilities are the mean of those of its engines (a linear mixture, all weights equal).
+
+    What it gives as logits are the logarithms of these means. ``config`` is the first engine's.
+    """
+
+    def __init__(self, engines: Sequence[Engine]) -> None:
+        self.engines = list(engines)
+        self.config = self.engines[0].config
+
+    def encode(self, src: Tensor, src_mask: Tensor | None = None) -> list[Any]:
+        """Each engine's memory."""
+        return [engine.encode(src, src_mask) for engine in self.engines]
+
+    def start(self, memory: list[Any], src_mask: Tensor | None = None) -> list[Any]:
+        """Each engine's state."""
+        return [engine.start(own, src_mask) for engine, own in zip(self.engines, memory, strict=True)]
+
+    def step(self, tokens: Tensor, state: list[Any], parents: Tensor | None = None) -> Tensor:
+        """Log-probabilities [R,V]. Raises :class:`RunError` where an engine's logits are NaN."""
+        each = zip(self.engines, state, strict=True)
+        logprobs = torch.stack(
+            [log_probabilities(engine.step(tokens, own, parents)) for engine, own in each]
+        )  # [M,R,V]
+        return logprobs.logsumexp(0) - math.log(len(self.engines))
+
+
+def make_engine(models: Sequence[Transformer], precision: str) -> Engine:
+    """What computes for some models: int8 by the fast step, which raises :class:`ConfigError` where it cannot."""
+    engines: list[Engine] = [fast(model, "int8") if precision == "int8" else model for model in models]
+    return engines[0] if len(engines) == 1 else Ensemble(engines)
+
+
+def check_alike(bundles: Sequence[Bundle]) -> None:
+    """Raises :class:`ConfigError` where models do not read and write the same ids, so that no ensemble is possible."""
+    first = bundles[0]
+    for number, other in enumerate(bundles[1:], start=2):
+        for side in ("src", "tgt"):
+            one, two = getattr(first.tokenizers, side), getattr(other.tokenizers, side)
+            if one.kind != two.kind or one.vocabulary() != two.vocabulary():
+                raise ConfigError(
+                    f"model {number} of the ensemble has another {'source' if side == 'src' else 'target'} vocabulary "
+                    "than the first; use models that were trained with the same tokenizers."
+                )
+        for name in ("src_pad_id", "tgt_pad_id", "bos_id", "eos_id", "src_bos", "src_eos"):
+            values = getattr(first.model.config, name), getattr(other.model.config, name)
+            if values[0] != values[1]:
+                raise ConfigError(
+                    f"model {number} of the ensemble has {name} {values[1]}, and the first {values[0]}; "
+                    "use models of the same settings."
+                )

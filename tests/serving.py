@@ -1,0 +1,84 @@
+"""A real server in a process of its own, on a free port of the loopback, and what is needed to ask it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+START_SECONDS = 60.0
+
+
+@dataclass
+class Server:
+    """A running server; ``log`` are the lines of its standard error so far."""
+
+    process: subprocess.Popen[str]
+    port: int
+    client: httpx.Client
+    log: list[str] = field(default_factory=list)
+
+    def post(self, path: str, **body: Any) -> httpx.Response:
+        return self.client.post(path, json=body)
+
+    def get(self, path: str) -> httpx.Response:
+        return self.client.get(path)
+
+    def connect(self) -> socket.socket:
+        return socket.create_connection(("127.0.0.1", self.port), timeout=30)
+
+    def exchange(self, data: bytes) -> bytes:
+        """What comes back for raw bytes until the server closes."""
+        with self.connect() as connection:
+            connection.sendall(data)
+            return b"".join(iter(lambda: connection.recv(65536), b""))
+
+    def stop(self, number: int = signal.SIGTERM) -> int:
+        self.process.send_signal(number)
+        return self.process.wait(timeout=30)
+
+
+@contextlib.contextmanager
+def serving(*args: str | Path, env: dict[str, str] | None = None) -> Iterator[Server]:
+    """``dragoman serve ARGS --port 0``, until the block ends."""
+    command = [Path(sys.executable).with_name("dragoman"), "serve", *map(str, args), "--port", "0", "--threads", "1"]
+    process = subprocess.Popen(
+        command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env={**os.environ, **(env or {})}
+    )
+    assert process.stderr is not None
+    log: list[str] = []
+    listening = threading.Event()
+
+    def read() -> None:
+        assert process.stderr is not None
+        for line in process.stderr:
+            log.append(line.rstrip("\n"))
+            if "listening on" in line:
+                listening.set()
+        listening.set()
+
+    reader = threading.Thread(target=read, daemon=True)
+    reader.start()
+    try:
+        assert listening.wait(START_SECONDS), f"no server after {START_SECONDS} s: {log}"
+        found = re.search(r"listening on (http://127\.0\.0\.1:(\d+))$", log[-1] if log else "")
+        assert found, f"the server did not start: {log}"
+        with httpx.Client(base_url=found[1], timeout=60, trust_env=False) as client:
+            yield Server(process, int(found[2]), client, log)
+    finally:
+        if process.poll() is None:
+            process.kill()
+            process.wait()
+        reader.join(10)
+        process.stderr.close()
