@@ -127,7 +127,7 @@ def read_lines(path: Path) -> list[str]:
 
 def prepare(folder: Path, shape: dict[str, int] | None) -> None:
     command = [sys.executable, "-W", "ignore", str(WORKER), "prepare", str(folder), json.dumps(shape)]
-    subprocess.run(command, check=True, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+    subprocess.run(command, check=True, stderr=subprocess.DEVNULL)
 
 
 def compare_shapes(args: argparse.Namespace, scratch: Path) -> None:
@@ -153,10 +153,11 @@ def compare_end_to_end(args: argparse.Namespace, scratch: Path) -> None:
     folder = scratch / "model"
     shutil.copytree(args.end_to_end, folder)
     prepare(folder, None)
+    field = FIELD if (folder / "marian").exists() else [key for key in FIELD if key[0] != "generate"]
     texts = read_lines(args.src)
     for threads in args.threads:
         clock = "wall" if args.wall or threads > 1 else "cpu"
-        workers = {key: Worker(*key, folder, threads) for key in FIELD}
+        workers = {key: Worker(*key, folder, threads) for key in field}
         result = take_turns(workers, {"kind": "translate", "texts": texts, "beam": 5}, args.rounds, 1)
         report(f"end to end {threads}t", result, clock, 0)
         for worker in workers.values():

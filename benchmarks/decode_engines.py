@@ -33,7 +33,7 @@ class Ours:
 
         torch.set_num_threads(threads)
         self.folder, self.precision = folder, precision
-        self.engine = fast(load_bundle(folder).model.eval(), precision)
+        self.engine = fast(load_bundle(folder).model.eval(), precision, consume=True)
         self.translator: Any = None
 
     def forced(self, sources: Ids, beam: int, length: int) -> Ids:
@@ -69,10 +69,10 @@ class Peer:
     batch_tokens = 2048
 
     def __init__(self, folder: Path) -> None:
-        from dragoman.bundle import load_bundle
+        from dragoman.bundle import read_config
+        from dragoman.text.tokenizer import TokenizerPair
 
-        bundle = load_bundle(folder)
-        self.config, self.tokenizers = bundle.model.config, bundle.tokenizers
+        self.config, self.tokenizers = read_config(folder)[1], TokenizerPair.load(folder)
 
     def translate(self, texts: list[str], beam: int) -> list[str]:
         from dragoman.text.batching import ordered_batches
@@ -163,6 +163,7 @@ def prepare(folder: str, shape: dict[str, Any] | None) -> None:
     A process of its own, because CTranslate2's conversion is not trusted to leave a model as it was.
     """
     from dragoman.bundle import load_bundle
+    from dragoman.errors import ConversionError
     from dragoman.interop import ctranslate2, export_state_dict
     from dragoman.interop.marian_config import marian_config
 
@@ -171,10 +172,15 @@ def prepare(folder: str, shape: dict[str, Any] | None) -> None:
     bundle = load_bundle(folder)
     (Path(folder) / "ctranslate2").mkdir()
     ctranslate2.save_folder(bundle, Path(folder) / "ctranslate2")
+    try:
+        weights = export_state_dict("marian", bundle.model)
+    except ConversionError as error:
+        print(f"left out: generate ({error})", flush=True)
+        return
     from transformers import MarianConfig, MarianMTModel
 
     model = MarianMTModel(MarianConfig(**marian_config(bundle.model.config, "float32")))
-    left_out = model.load_state_dict(export_state_dict("marian", bundle.model), strict=False)
+    left_out = model.load_state_dict(weights, strict=False)
     assert not [key for key in left_out.missing_keys if "embed_positions" not in key], left_out
     model.generation_config.update(bad_words_ids=None, forced_eos_token_id=None)
     model.save_pretrained(Path(folder) / "marian")

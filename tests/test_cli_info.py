@@ -145,6 +145,7 @@ def test_the_export_of_a_configuration(run_cli: RunCli) -> None:
     result = run_cli("info", RECIPE, "--export", "hkproj")
     assert result.rc == 0
     assert "export to hkproj: refused" in result.stdout
+    assert "SentencePiece" in run_cli("info", RECIPE, "--export", "marian").stdout
     wrong = run_cli("info", RECIPE, "--export", "marain")
     assert wrong.rc == 1
     assert 'did you mean "marian"' in wrong.stderr

@@ -254,3 +254,25 @@ def test_an_unknown_section_given_on_the_command_line_is_said_to_be_there(tmp_pa
     path.write_text("name: x\ndata: {train: {src: a, tgt: b}}\ntrain: {max_steps: 1}\n")
     with pytest.raises(ConfigError, match=r'^on the command line: unknown key "valid"'):
         load_config(path, ["valid.x=1"])
+
+
+def test_a_preset_is_a_set_of_defaults(tmp_path: Path) -> None:
+    path = tmp_path / "c.yaml"
+    path.write_text(BASE + "model: {preset: hkproj, d_model: 64}\n")
+    model = load_config(path).model
+    assert (model.norm, model.norm_eps, model.src_bos, model.d_model, model.d_ff) == ("std", 1e-6, True, 64, 2048)
+    assert load_config(path, ["model.preset=hyunwoongko"]).model.norm_eps == 1e-12
+    path.write_text(BASE + "model: {preset: hkprj}\n")
+    with pytest.raises(ConfigError, match=rf'{path}, line \d+: no preset is called "hkprj" \(did you mean "hkproj"'):
+        load_config(path)
+    with pytest.raises(ConfigError, match="no preset is called"):
+        load_config(path, ["model.preset=[1]"])
+
+
+def test_rules_lower_case_unless_told_otherwise(tmp_path: Path) -> None:
+    path = tmp_path / "c.yaml"
+    path.write_text(BASE + "tokenizer: {kind: rules}\n")
+    assert load_config(path).tokenizer.lowercase is True
+    assert load_config(path, ["tokenizer.lowercase=false"]).tokenizer.lowercase is False
+    dump_config(load_config(path, ["tokenizer.lowercase=false"]), tmp_path / "again.yaml")
+    assert load_config(tmp_path / "again.yaml").tokenizer.lowercase is False

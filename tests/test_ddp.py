@@ -148,7 +148,11 @@ def ranks(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pa
     job("differing", one, **{"other config on rank 1": {"train": other}})
     (folder / "jobs.json").write_text(json.dumps(jobs))
     processes = start_ranks([str(WORKER), str(folder / "jobs.json")])
-    ended = [process.communicate(timeout=500) for process in processes]
+    try:
+        ended = [process.communicate(timeout=500) for process in processes]
+    finally:
+        for process in processes:
+            process.kill()
     assert [process.returncode for process in processes] == [0, 0], ended[0][1] + ended[1][1]
     yield Pair(folder)
     shutil.rmtree(folder)

@@ -268,6 +268,15 @@ def test_a_phrase_that_comes_anyway_costs_nothing() -> None:
     assert found.tokens == free.tokens == [2, 1, 1, END]
 
 
+@pytest.mark.parametrize("beam_size", [1, 4])
+def test_the_first_that_holds_the_phrase_is_not_yet_the_best(beam_size: int) -> None:
+    # 1 at once is unlikely and ends soon; two tokens later it is what the model would say anyway.
+    table = {(): [-9.0, -5.0, 2.0], (1,): [5.0, 0.0, 0.0], (2,): [-9.0, -8.0, 3.0], (2, 2): [-9.0, 3.0, 0.0]}
+    toy = Toy(lambda source, prefix: table.get(prefix, [4.0, -4.0, -4.0]), 3)
+    ((found,),) = search(toy, [0], DecodeConfig(beam_size=beam_size), [8], [[phrase(1)]])
+    assert found.tokens == [2, 2, 1, END]
+
+
 def test_the_last_word_of_a_phrase_is_whole() -> None:
     # After 1 the model goes on with 2, which would make another word of it.
     toy = Toy(lambda source, prefix: [0.0, -1.0, 3.0 if prefix[-1:] == (1,) else -5.0, -1.5], 4)

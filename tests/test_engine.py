@@ -14,11 +14,19 @@ from dragoman.config import DecodeConfig
 from dragoman.decoding.search import search
 from dragoman.engine import Engine, fast
 from dragoman.engine import engine as engine_module
+from dragoman.engine.linear import Int8Linear, SmallLinear
 from dragoman.errors import ConfigError, DataError
 from dragoman.model import masks
 from dragoman.model.transformer import Transformer
 from model_variants import VARIANTS, V, batch, close, make
-from tolerances import FLOAT32, INT8, REORDERED
+from tolerances import FLOAT32, INT8_RMS, REORDERED
+
+
+@pytest.fixture(autouse=True)
+def _no_model_is_small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that int8 means eight bits in models of test size; small models have tests of their own."""
+    monkeypatch.setattr(engine_module, "SMALL_MODEL", 0)
+
 
 MASKS: dict[str, Tensor | None] = {
     "padded": masks.from_lengths(torch.tensor([6, 3, 1])),
@@ -71,11 +79,14 @@ def engine_of(model: Transformer, precision: str = "fp32") -> Engine:
     return engine
 
 
+@pytest.mark.parametrize("small", [True, False])
 @pytest.mark.parametrize("name", VARIANTS)
-def test_every_variant_steps_as_the_model_does(name: str) -> None:
+def test_every_variant_steps_as_the_model_does(name: str, small: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if small:
+        monkeypatch.undo()
     model = make(name, torch.float32)
     engine = engine_of(model)
-    for seed, mask in enumerate(MASKS.values()):
+    for seed, mask in enumerate(MASKS.values(), start=10 * small):
         for theirs, ours in both(model, engine, mask, seed):
             close(ours, theirs, FLOAT32)
 
@@ -171,7 +182,15 @@ def test_int8_is_near_float32(name: str) -> None:
     worst = []
     for theirs, ours in both(model, engine_of(model, "int8"), MASKS["padded"], 5):
         worst.append((ours - theirs).square().mean().sqrt() / theirs.square().mean().sqrt())
-    assert 0.0 < max(worst) < INT8
+    assert 0.0 < max(worst) < INT8_RMS
+
+
+def test_int8_leaves_the_small_weights_of_a_small_model_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()
+    model = make("ours", torch.float32, tgt_vocab_size=6000)
+    engine = engine_of(model, "int8")
+    assert isinstance(engine.decoder[0].self_attention.output, SmallLinear)
+    assert isinstance(engine.output, Int8Linear)
 
 
 @torch.no_grad()
@@ -229,6 +248,22 @@ def test_the_model_stays_as_it_is(precision: str) -> None:
     # What the engine ran in inference mode can still be trained: the tables that grew are ordinary tensors.
     src, tgt, _, _ = batch()
     model(src, tgt).sum().backward()
+
+
+@pytest.mark.parametrize("precision", ["fp32", "int8"])
+@pytest.mark.parametrize("name", ["ours", "paper", "modern", "no encoder layers"])
+def test_a_consumed_model_leaves_the_same_engine_and_no_second_copy(name: str, precision: str) -> None:
+    model = make(name, torch.float32)
+    kept, spent = engine_of(model, precision), copy.deepcopy(model)
+    consumed = fast(spent, precision, consume=True)  # type: ignore[arg-type]
+    src, tgt, mask, _ = batch()
+    memory = kept.encode(src, mask)
+    assert torch.equal(consumed.encode(src, mask), memory)
+    one, two = kept.start(memory, mask), consumed.start(memory, mask)
+    assert torch.equal(consumed.step(tgt[:, 0], two), kept.step(tgt[:, 0], one))
+    matrices = [part.weight for part in spent.modules() if isinstance(part, torch.nn.Linear)]
+    assert sum(weight.numel() for weight in matrices) in (0, spent.tgt_embedding.weight.numel())
+    assert all(parameter.numel() for parameter in model.parameters())
 
 
 def test_a_model_in_training_mode_decodes_without_dropout() -> None:

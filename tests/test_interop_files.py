@@ -13,7 +13,7 @@ from safetensors.torch import load_file, save_file
 from bundles import LINES, make_bundle, make_tokenizers
 from dragoman import Translator, interop
 from dragoman.bundle import save_bundle
-from dragoman.errors import ConversionError
+from dragoman.errors import BundleError, ConversionError
 from dragoman.interop.weights import read_weights
 from goldens import CASES, TORCH_CASES, Case
 from test_interop_export import random_model
@@ -251,3 +251,46 @@ def test_every_format_has_a_plan(fmt: str) -> None:
     way = interop.plan_export(fmt, random_model("marian", n_heads=2).config)
     assert way.format == fmt
     assert isinstance(way.refused, tuple)
+
+
+def test_a_model_around_nn_transformer_goes_back_under_its_own_keys(tmp_path: Path) -> None:
+    names = {**AROUND, "positions": "pe.table", "encoder": "transformer.encoder", "decoder": "transformer.decoder"}
+    state = interop.export_state_dict("torch", random_model("torch").float(), **names)
+    torch.save({"epoch": torch.tensor(1), "model_state_dict": state}, tmp_path / "in.pt")
+    facts = {**AROUND, "positions": "pe.table", "n_heads": 4, "src_pad_id": 1}
+    saved = interop.convert(tmp_path / "in.pt", tmp_path / "out.pt", "torch", **facts)
+    assert saved.checks["logits"] == 0.0
+    written = read_weights(tmp_path / "out.pt")
+    assert written.keys() == state.keys()
+    assert all(torch.equal(written[key], state[key]) for key in state)
+
+
+def test_facts_of_the_written_format_do_not_get_to_the_reading(tmp_path: Path) -> None:
+    torch.save(BY_NAME["torch_post_norm"].state_dict, tmp_path / "in.pt")
+    message = refused(
+        interop.convert, tmp_path / "in.pt", tmp_path / "ct2", "ctranslate2", n_heads=4, quantization="int8"
+    )
+    assert "src_tokenizer=" in message
+
+
+def test_words_of_a_list_are_lower_cased_as_the_recipe_does(tmp_path: Path) -> None:
+    for name, fmt, lowercase in (("annotated", "annotated", False), ("hyunwoongko", "hyunwoongko", True)):
+        case = BY_NAME[name]
+        torch.save(case.state_dict, tmp_path / "in.pt")
+        config = case.model(torch.float32).config
+        for side, size in (("src", config.src_vocab_size), ("tgt", config.tgt_vocab_size)):
+            special = (
+                ["<s>", "</s>", "<blank>", "<unk>"] if fmt == "annotated" else ["<unk>", "<pad>", "<sos>", "<eos>"]
+            )
+            words = [*special, *(f"w{number}" for number in range(4, size or 0))]
+            (tmp_path / f"{side}.txt").write_text("\n".join(words) + "\n")
+        files = {f"{side}_tokenizer": tmp_path / f"{side}.txt" for side in ("src", "tgt")}
+        bundle = interop.load(tmp_path / "in.pt", n_heads=4, src_lang="en", tgt_lang="de", **files)
+        known = bundle.tokenizers.src.encode("w5")
+        assert (bundle.tokenizers.src.encode("W5") == known) is lowercase
+
+
+def test_a_folder_of_hugging_face_s_is_named(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text('{"model_type": "marian"}')
+    with pytest.raises(BundleError, match=r"a marian folder of Hugging Face's.*dragoman convert"):
+        Translator.load(tmp_path)

@@ -154,8 +154,8 @@ def settings_of(folder: Path, **generation: Any) -> Bundle:
 def test_the_settings_of_their_search_become_ours(tmp_path: Path) -> None:
     their_folder(tmp_path)
     bundle = settings_of(tmp_path, **OPUS_GENERATION)
-    assert bundle.decode == DecodeConfig(beam_size=6, length_norm="power", max_length=511)
-    for name in ("renormalize_logits", "forced_eos_token_id", "early_stopping"):
+    assert bundle.decode == DecodeConfig(beam_size=6, length_norm="power", max_length=511, renormalize=True)
+    for name in ("forced_eos_token_id", "early_stopping"):
         assert f"`{name}`" in bundle.card
     assert "`" not in settings_of(tmp_path, num_beams=2, early_stopping="never").card
     assert settings_of(tmp_path).decode == DecodeConfig(beam_size=1, length_norm="power")

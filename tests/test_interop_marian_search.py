@@ -74,8 +74,9 @@ def test_our_folder_translates_there_as_here(case: str, tmp_path: Path) -> None:
         DecodeConfig(beam_size=6, length_norm="power", length_penalty=-0.5, n_best=4, max_length=9, min_length=4),
         DecodeConfig(beam_size=2, length_norm="power", max_length=18, no_repeat_ngram=2),
         DecodeConfig(beam_size=2, length_norm="power", max_length=18, suppress=("<0x37>", "<0x71>", "▁")),
+        DecodeConfig(beam_size=4, length_norm="power", max_length=18, suppress=("<0x37>", "▁"), renormalize=True),
     ],
-    ids=["no norm", "short", "no repetition", "tokens that never come"],
+    ids=["no norm", "short", "no repetition", "tokens that never come", "their share given to the others"],
 )
 def test_our_settings_go_there_and_back(decode: DecodeConfig, tmp_path: Path) -> None:
     bundle = our_bundle(decode=decode)

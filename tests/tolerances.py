@@ -51,4 +51,4 @@ SAME_SUMS = 1e-6
 
 # Eight-bit products against float32, the root mean square of the difference over that of the logits: a number of 127
 # steps errs by up to half a step, about 0.5 % of a typical one, in each of some twenty products that follow each other.
-INT8 = 0.05
+INT8_RMS = 0.05

@@ -199,6 +199,11 @@ def read_config(folder: Path) -> tuple[dict[str, Any], ModelConfig]:
     if not path.exists() and (folder / "best" / "config.json").exists():
         raise BundleError(f"{folder} is a run directory; give the model in it: {folder / 'best'}.")
     config = _read_json(path)
+    if "model_type" in config:
+        raise BundleError(
+            f"{folder} is a {config['model_type']} folder of Hugging Face's; make a model directory of it first: "
+            f"dragoman convert {folder} DEST --to dragoman."
+        )
     version = config.get("format_version")
     if version != FORMAT_VERSION:
         raise BundleError(

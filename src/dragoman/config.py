@@ -164,10 +164,18 @@ class TokenizerConfig(Config):
     kind: Literal["bpe", "unigram", "wordlevel", "rules", "sentencepiece"] = Field("bpe", description="algorithm")
     vocab_size: Positive = Field(8000, description="tokens at most, the special ones included")
     joint: bool = Field(True, description="one vocabulary for both languages")
-    lowercase: bool = Field(False, description="lower-case all text first (rules: always)")
+    lowercase: bool = Field(False, description="lower-case all text first (default for rules: true)")
     min_frequency: Positive = Field(2, description="occurrences below which a word (bpe: a merge) is left out")
     bpe_dropout: Fraction = Field(0.0, description="probability of leaving out a merge, training text only")
     path: str | None = Field(None, description="a tokenizer file, or a folder that holds some: loaded if it exists")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _rules_lower_case(cls, values: Any) -> Any:
+        """The recipe that ``rules`` comes from lower-cases; saying false keeps case."""
+        if isinstance(values, dict) and values.get("kind") == "rules":
+            return {"lowercase": True, **values}
+        return values
 
 
 class TextCorpus(Config):

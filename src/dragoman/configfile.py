@@ -11,9 +11,10 @@ import yaml
 from pydantic import ValidationError
 
 from dragoman.config import RunConfig
-from dragoman.errors import ConfigError, UsageError
+from dragoman.errors import ConfigError, UsageError, nearest
 from dragoman.explain import Place, explain
 from dragoman.files import write_text
+from dragoman.presets import PRESETS
 
 Lines = dict[Place, int]
 
@@ -147,6 +148,7 @@ def load_config(path: str | os.PathLike[str], overrides: list[str] | None = None
     if not isinstance(values, dict):
         raise ConfigError(f"{path}: no keys in it; see recipes/ for examples.")
     overridden = {_override(values, assignment) for assignment in overrides or []}
+    _expand_preset(values, path, lines)
     try:
         config = RunConfig.model_validate(values)
     except ValidationError as error:
@@ -155,6 +157,22 @@ def load_config(path: str | os.PathLike[str], overrides: list[str] | None = None
     return config.model_copy(
         update={"data": config.data.model_copy(update={"dir": str(start / Path(config.data.dir).expanduser())})}
     )
+
+
+def _expand_preset(values: dict[str, Any], path: Path, lines: Lines) -> None:
+    """``model.preset`` gives way to the settings of that name; what is set beside it goes before them."""
+    model = values.get("model")
+    if not isinstance(model, dict) or "preset" not in model:
+        return
+    own = dict(model)
+    name = own.pop("preset")
+    if not isinstance(name, str) or name not in PRESETS:
+        line = f", line {lines[('model', 'preset')]}" if ("model", "preset") in lines else ""
+        raise ConfigError(
+            f'{path}{line}: no preset is called "{name}"{nearest(str(name), list(PRESETS))}; there are '
+            f"{', '.join(PRESETS)}."
+        )
+    values["model"] = {**PRESETS[name], **own}
 
 
 def _sentence(error: ValidationError, path: Path, lines: Lines, overridden: set[Place]) -> str:

@@ -30,7 +30,8 @@ def _permissions() -> int:
 def atomic_file(path: str | os.PathLike[str], mode: str = "w") -> Iterator[IO[Any]]:
     """Open a temporary file beside ``path`` and rename it over ``path`` when the block ends without error.
 
-    Until then ``name`` of the stream is the temporary file's. ``mode`` is ``"w"`` (UTF-8 text, line feeds kept) or ``"wb"``.
+    Until then ``name`` of the stream is the temporary file's. ``mode`` is ``"w"`` (UTF-8 text, line feeds kept) or
+    ``"wb"``.
     Raises :class:`DragomanError` where the place cannot be written.
     """
     path = Path(path)

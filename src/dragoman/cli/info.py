@@ -79,8 +79,8 @@ def _model(folder: Path, export: str | None) -> dict[str, Any]:
         "tied": _TIED[config.tie_embeddings],
         "size": {"on disk": _megabytes(stored), **_memory(parameters["total"])},
         "scores": card_scores(bundle.card),
-        **_export(export, bundle),
         "settings": {"model": config.model_dump(mode="json"), "decode": bundle.decode.model_dump(mode="json")},
+        **_export(export, bundle),
     }
 
 
@@ -105,22 +105,25 @@ def _configuration(path: Path, export: str | None) -> dict[str, Any]:
         "parameters": parameters,
         "tied": _TIED[shape.tie_embeddings],
         "size": _memory(parameters["total"]),
-        **_export(export, shape),
         "settings": config.model_dump(mode="json"),
+        **_export(export, shape, config.tokenizer.kind),
     }
 
 
-def _export(name: str | None, what: Bundle | ModelConfig) -> dict[str, Any]:
+def _export(name: str | None, what: Bundle | ModelConfig, tokenizer: str | None = None) -> dict[str, Any]:
     """What an export to the format would rewrite and refuse; nothing where no format was asked for.
 
-    Of a configuration only the model's shape is judged: its tokenizer may still change.
+    Of a configuration its shape and the kind of its ``tokenizer`` are judged: the vocabulary is not there yet.
     """
     if name is None:
         return {}
     from dragoman import interop
     from dragoman.config import ModelConfig
 
-    way = interop.plan_export(name, what) if isinstance(what, ModelConfig) else interop.plan_save(what, name)
+    if isinstance(what, ModelConfig):
+        way = interop.plan_export(name, what, tokenizer)
+    else:
+        way = interop.plan_save(what, name)
     return {f"export to {name}": {"possible": not way.refused, "rewritten": way.steps, "refused": list(way.refused)}}
 
 

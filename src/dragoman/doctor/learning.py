@@ -29,6 +29,10 @@ _STUCK = 0.5
 _UPDATES = 400
 _LEAST_UPDATES = 60
 _WARMUP = 20
+# A second try is not begun when more of the time than this is gone.
+_SECOND_TRY = 0.8
+# A second try is not begun when more of the time than this is gone.
+_SECOND_TRY = 0.8
 # A loss of so many times the first one is no noise: the first one is that of guessing.
 _DIVERGED = 1.4
 _RISE = 40
@@ -79,21 +83,21 @@ class _Learner:
 def overfit(model: Transformer, batch: Batch, config: TrainConfig, seconds: float, say: Say) -> Iterator[Finding]:
     """Learn one small batch by heart, without dropout and smoothing, for at most ``seconds``.
 
-    The rate is 0.03 / sqrt(D): 2.7e-3 at a width of 128, 1.3e-3 at 512; half of the time is kept for a second try at a
-    fifth of it, since a deep post-norm model without warm-up may not bear the first.
+    The rate is 0.03 / sqrt(D): 2.7e-3 at a width of 128, 1.3e-3 at 512; where the loss does not move there, half of the
+    time is kept for a second try at a fifth of it, since a deep post-norm model without warm-up may not bear the first.
     """
     rate = 0.03 * model.config.d_model**-0.5
     plain = config.changed(weight_decay=0.0, clip_norm=1.0)
     started = time.monotonic()
     first = last = math.inf
     made = 0
-    for attempt, (factor, share) in enumerate(((1.0, 0.6), (0.2, 1.0))):
+    for factor in (1.0, 0.2):
         learner = _Learner(model, plain)
         # Dropout is off, so that the loss can reach nothing.
         learner.model.eval()
         for made in range(1, _UPDATES + 1):
             last = learner.update(batch, factor * rate * min(1.0, made / _WARMUP), 0.0)
-            first = last if made == 1 and attempt == 0 else first
+            first = min(first, last) if made == 1 else first
             if last < _LEARNED:
                 yield Finding(
                     "ok", f"the loss of {len(batch.src)} pairs fell from {first:.2f} to {last:.2f} in {made} updates"
@@ -101,21 +105,24 @@ def overfit(model: Transformer, batch: Batch, config: TrainConfig, seconds: floa
                 return
             if made % 50 == 0:
                 say(f"learning one batch by heart: {made} updates, loss {last:.2f}")
-            if last == math.inf or time.monotonic() - started > seconds * share:
+            gone = time.monotonic() - started
+            stuck = last > _STUCK * first and made >= _LEAST_UPDATES
+            if last == math.inf or gone > seconds or (stuck and factor == 1.0 and gone > seconds / 2):
                 break
+        if time.monotonic() - started > _SECOND_TRY * seconds or last <= _STUCK * first:
+            break
     if last == math.inf:
         yield Finding(
             "error",
-            f"the loss of one batch of {len(batch.src)} pairs is no number after {made} updates at {factor * rate:.0e}; "
-            "look for weights that are not finite, or a division by zero in a mask or a norm.",
+            f"the loss of one batch of {len(batch.src)} pairs is no number after {made} updates at "
+            f"{factor * rate:.0e}; look for weights that are not finite, or a division by zero in a mask or a norm.",
         )
     elif last > _STUCK * first and made >= _LEAST_UPDATES:
         yield Finding(
             "error",
             f"one batch of {len(batch.src)} pairs cannot be learned by heart: the loss only went from {first:.2f} to "
-            f"{last:.2f} in {made} updates; look for frozen or dead weights, masks that hide the source, or a "
-            "model that "
-            "is far too small.",
+            f"{last:.2f} in {made} updates; look for frozen or dead weights, masks that hide the source, or a model "
+            "that is far too small.",
         )
     elif made == _UPDATES:
         yield Finding(
@@ -126,9 +133,8 @@ def overfit(model: Transformer, batch: Batch, config: TrainConfig, seconds: floa
     else:
         yield Finding(
             "note",
-            f"the loss of one batch fell from {first:.2f} to {last:.2f} in {made} updates and then the time was "
-            "up; give "
-            "doctor more --seconds to be sure.",
+            f"the loss of one batch went from {first:.2f} to {last:.2f} in {made} updates and then the time was up; "
+            "give doctor more --seconds to be sure.",
         )
 
 
@@ -174,11 +180,9 @@ def rate_test(
         if losses[-1] > _DIVERGED * losses[0]:
             yield Finding(
                 "warning",
-                f"at a learning rate of {rate:.1e} the loss exploded (from {losses[0]:.2f} to "
-                f"{losses[-1]:.2f}), and the "
-                f"peak set is {peak:.1e}; lower train.lr to about {rate / 5:.0e}, keep train.clip_norm at 1 and "
-                "lengthen "
-                "the warm-up.",
+                f"at a learning rate of {rate:.1e} the loss exploded (from {losses[0]:.2f} to {losses[-1]:.2f}), and "
+                f"the peak set is {peak:.1e}; lower train.lr to about {rate / 5:.0e}, keep train.clip_norm at 1 and "
+                "lengthen the warm-up.",
             )
             return
         if number + 1 >= rise + hold:

@@ -67,9 +67,8 @@ def _future(model: Transformer, batch: Batch, reference: Tensor) -> Iterator[Fin
         if _difference(reference[:, :place], moved[:, :place]) > _TOLERANCE:
             yield Finding(
                 "error",
-                "the decoder sees target tokens that it is to predict: changing later ones moves earlier "
-                "predictions; mend "
-                "the causal mask, since the training loss will fall to nothing and translations will be useless.",
+                "the decoder sees target tokens that it is to predict: changing later ones moves earlier predictions; "
+                "mend the causal mask, since the training loss will fall to nothing and translations will be useless.",
             )
             return
 
@@ -86,9 +85,8 @@ def _padding(model: Transformer, batch: Batch, reference: Tensor) -> Iterator[Fi
         if _difference(reference[real], moved[real]) > _TOLERANCE:
             yield Finding(
                 "error",
-                "the model sees padding of the source: changing it moves predictions; mend the source mask of "
-                "encoder and "
-                "cross-attention (True = real token).",
+                "the model sees padding of the source: changing it moves predictions; mend the source mask of encoder "
+                "and cross-attention (True = real token).",
             )
     if batch.tgt_mask is not None:
         tgt = torch.where(batch.tgt_mask, batch.tgt_in, _other(batch.tgt_in, config.tgt_vocab_size, config.tgt_pad_id))
@@ -96,9 +94,8 @@ def _padding(model: Transformer, batch: Batch, reference: Tensor) -> Iterator[Fi
         if _difference(reference[real], moved[real]) > _TOLERANCE:
             yield Finding(
                 "error",
-                "the model sees padding of the target: changing it moves real predictions; mend the target mask "
-                "(True = "
-                "real token).",
+                "the model sees padding of the target: changing it moves real predictions; mend the target mask (True "
+                "= real token).",
             )
 
 
@@ -111,9 +108,8 @@ def _neighbours(model: Transformer, batch: Batch, reference: Tensor) -> Iterator
         if _difference(alone[0], reference[row, :n_tgt]) > _TOLERANCE:
             yield Finding(
                 "error",
-                "a pair is predicted otherwise alone than in a batch: neighbours or padding leak into it; mend "
-                "the masks, "
-                "and whatever is computed over a whole batch.",
+                "a pair is predicted otherwise alone than in a batch: neighbours or padding leak into it; mend the "
+                "masks, and whatever is computed over a whole batch.",
             )
             return
 
@@ -162,8 +158,8 @@ def _steps(model: Transformer, batch: Batch, reference: Tensor) -> Iterator[Find
     if _difference(logits[real], reference[real]) > _TOLERANCE:
         yield Finding(
             "error",
-            "token by token the model predicts otherwise than all at once, so translation and training disagree; check "
-            "the cache and the positions of single steps.",
+            "token by token the model predicts otherwise than all at once, so translation and training disagree; "
+            "check the cache and the positions of single steps.",
         )
 
 
@@ -177,9 +173,8 @@ def masked_rows(model: Transformer, batch: Batch) -> Iterator[Finding]:
     if found.isnan().any():
         yield Finding(
             "error",
-            "a source that is masked as a whole gives NaN, which one empty sentence spreads over all weights; "
-            "guard the "
-            "softmax of rows that may attend to nothing.",
+            "a source that is masked as a whole gives NaN, which one empty sentence spreads over all weights; guard "
+            "the softmax of rows that may attend to nothing.",
         )
     elif len(batch.src) > 1 and _difference(reference[:-1], found[:-1]) > _TOLERANCE:
         yield Finding(

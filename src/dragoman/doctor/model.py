@@ -87,8 +87,7 @@ def embeddings(model: Transformer) -> Iterator[Finding]:
             yield Finding(
                 "warning",
                 f"the rows of {name} all point the same way, so tokens can hardly be told apart; the training "
-                "collapsed, "
-                "so lower train.lr and start again.",
+                "collapsed, so lower train.lr and start again.",
             )
     yield from _ties(model)
 
@@ -105,9 +104,8 @@ def _ties(model: Transformer) -> Iterator[Finding]:
         if should and not tied[name]:
             yield Finding(
                 "error",
-                f"{name} has a matrix of its own, though tie_embeddings is {tie}; load the model again with "
-                "dragoman, or "
-                "set tie_embeddings to what it is.",
+                f"{name} has a matrix of its own, though tie_embeddings is {tie}; load the model again with dragoman, "
+                "or set tie_embeddings to what it is.",
             )
         elif not should and own.shape == other.shape and torch.equal(own, other):
             yield Finding(
@@ -169,8 +167,8 @@ def likelihood(bundle: Bundle, pairs: Sequence[Pair]) -> Iterator[Finding]:
         if index != model.config.eos_id and chance > _PADDING:
             yield Finding(
                 "warning",
-                f"{name} gets {share_text(chance)} of the probability, though it is never a target; the loss was taken "
-                "over padding, so train again without it.",
+                f"{name} gets {share_text(chance)} of the probability, though it is never a target; the loss was "
+                "taken over padding, so train again without it.",
             )
     yield Finding("ok", f"a loss of {nll:.2f} on {len(rows)} pairs")
 
@@ -209,9 +207,8 @@ def translations(
     if times > max(1, total // 2) and len(set(sources)) > total // 2 and common.strip():
         yield Finding(
             "warning",
-            f"{times} of {total} translations are the same ({common[:40]!r}), whatever the source; the model "
-            "ignores it, "
-            "so train longer or check the encoder.",
+            f"{times} of {total} translations are the same ({common[:40]!r}), whatever the source; the model ignores "
+            "it, so train longer or check the encoder.",
         )
     if references is not None:
         yield from _against(texts, references)
@@ -229,9 +226,8 @@ def _against(texts: Sequence[str], references: Sequence[str]) -> Iterator[Findin
     if score.value < 15.0:
         yield Finding(
             "warning",
-            f"chrF is {score.value:.1f}, about what unrelated text gets; check that sources and references "
-            "belong line to "
-            "line and that the direction is the model's.",
+            f"chrF is {score.value:.1f}, about what unrelated text gets; check that sources and references belong "
+            "line to line and that the direction is the model's.",
         )
     else:
         yield Finding("ok", f"chrF {score.value:.1f} on {len(texts)} sentences")

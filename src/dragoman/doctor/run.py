@@ -71,9 +71,8 @@ def log_file(records: Records) -> Iterator[Finding]:
     if records.damaged:
         yield Finding(
             "warning",
-            f"{records.damaged} lines of metrics.jsonl cannot be read; a full disk or two runs in one directory "
-            "do that, "
-            "so check both.",
+            f"{records.damaged} lines of metrics.jsonl cannot be read; a full disk or two runs in one directory do "
+            "that, so check both.",
         )
     if not records.train and not records.valid:
         yield Finding("note", "metrics.jsonl has no records yet; look again after some updates.")
@@ -98,9 +97,8 @@ def divergence(records: Records) -> Iterator[Finding]:
         at = min(range(len(losses)), key=lambda index: losses[index])
         yield Finding(
             "error",
-            f"training diverged: its loss was {best:.2f} around step {records.train[at]['step']} and is "
-            f"{recent:.2f} now; "
-            "lower train.lr, lengthen the warm-up, or keep train.clip_norm at 1, and start again.",
+            f"training diverged: its loss was {best:.2f} around step {records.train[at]['step']} and is {recent:.2f} "
+            "now; lower train.lr, lengthen the warm-up, or keep train.clip_norm at 1, and start again.",
         )
 
 
@@ -113,8 +111,8 @@ def non_finite(records: Records) -> Iterator[Finding]:
         often = skipped > _SKIPPED * steps
         yield Finding(
             "warning" if often else "note",
-            f"{skipped:,} of {steps:,} updates ({share_text(skipped / steps)}) were skipped for gradients that are not "
-            "finite; "
+            f"{skipped:,} of {steps:,} updates ({share_text(skipped / steps)}) were skipped for gradients that are "
+            "not finite; "
             f"{'use train.precision: bf16 or fp32, or lower train.lr' if often else 'some are usual with fp16'}.",
         )
 
@@ -125,9 +123,8 @@ def gradients(records: Records, clip_norm: float) -> Iterator[Finding]:
     if clip_norm and len(norms) >= _RECENT and statistics.median(norms) > _CLIPPED * clip_norm:
         yield Finding(
             "note",
-            f"the gradient's norm is {statistics.median(norms):.1f} in the middle and train.clip_norm "
-            f"{clip_norm:g}, so "
-            "every update is clipped hard; lower train.lr or raise train.clip_norm.",
+            f"the gradient's norm is {statistics.median(norms):.1f} in the middle and train.clip_norm {clip_norm:g}, "
+            "so every update is clipped hard; lower train.lr or raise train.clip_norm.",
         )
 
 
@@ -138,9 +135,8 @@ def speed(records: Records) -> Iterator[Finding]:
     if half >= 5 and statistics.median(rates[half:]) < _SLOWER * statistics.median(rates[:half]):
         yield Finding(
             "note",
-            f"training went from {statistics.median(rates[:half]):,.0f} to "
-            f"{statistics.median(rates[half:]):,.0f} tokens/s; "
-            "look for other programs on the machine, full memory or heat.",
+            f"training went from {statistics.median(rates[:half]):,.0f} to {statistics.median(rates[half:]):,.0f} "
+            "tokens/s; look for other programs on the machine, full memory or heat.",
         )
 
 
@@ -157,9 +153,8 @@ def validation(records: Records, metric: str) -> Iterator[Finding]:
         yield Finding(
             "warning",
             f"the validation loss was best at step {steps[best]:,} ({losses[best]:.3f}) and has risen for {since} "
-            f"validations to {losses[-1]:.3f}: overfitting; stop there (train.patience), raise dropout, add "
-            "text or use a "
-            "smaller model.",
+            f"validations to {losses[-1]:.3f}: overfitting; stop there (train.patience), raise dropout, add text or "
+            "use a smaller model.",
         )
     elif len(losses) >= _LEAST_VALIDATIONS and min(losses[len(losses) // 2 :]) > (1 - _FLAT) * min(
         losses[: len(losses) // 2]
@@ -174,9 +169,8 @@ def validation(records: Records, metric: str) -> Iterator[Finding]:
     if kept != len(scores) - 1 and rise > _OVERFIT / 3:
         yield Finding(
             "note",
-            f"the best model is of step {steps[kept]:,} and the last of step {steps[-1]:,}; translate with "
-            "best, not with "
-            "last.",
+            f"the best model is of step {steps[kept]:,} and the last of step {steps[-1]:,}; translate with best, not "
+            "with last.",
         )
 
 
@@ -226,7 +220,6 @@ def checkpoint(run: Path) -> Iterator[Finding]:
     if broken:
         yield Finding(
             "error",
-            f"{path.name} holds weights that are not finite (such as {broken[0]}); delete it, and go on from an "
-            "older one "
-            "with a lower train.lr.",
+            f"{path.name} holds weights that are not finite (such as {broken[0]}); delete it, and go on from an older "
+            "one with a lower train.lr.",
         )

@@ -10,6 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from dragoman.engine.pack import Block, Pack
+from dragoman.engine.rotary import Turn
 from dragoman.engine.rows import RealRows
 from dragoman.model.attention import MultiHeadAttention
 
@@ -39,8 +40,8 @@ def attend(query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None, is_op
 class PackedSelfAttention:
     """Queries, keys and values in one product: H queries, then K pairs of a key and a value."""
 
-    def __init__(self, module: MultiHeadAttention, pack: Pack) -> None:
-        self.heads, self.kv_heads, self.rotary = module.n_heads, module.n_kv_heads, module.rotary
+    def __init__(self, module: MultiHeadAttention, pack: Pack, turn: Turn | None) -> None:
+        self.heads, self.kv_heads, self.turn = module.n_heads, module.n_kv_heads, turn
         self.d_head = module.query.out_features // module.n_heads
         query = Block.of(module.query).scaled(self.d_head**-0.5)
         key, value = (Block.of(layer).split(self.kv_heads) for layer in (module.key, module.value))
@@ -53,30 +54,21 @@ class PackedSelfAttention:
         -> queries [N,H,W,d], pairs [N,K,2,W,d]."""
         projected = self.project(x) if real is None else real.spread(self.project(x))
         width = projected.shape[0] // max(sentences, 1)
-        vectors = projected.view(sentences, width, self.heads + 2 * self.kv_heads, self.d_head).transpose(1, 2)
-        query, pairs = self._parts(vectors)
-        return self._turned(query, pairs.view(sentences, self.kv_heads, 2, width, self.d_head), 0)
+        query, pairs = self._parts(projected, sentences, width, 0)
+        return query.transpose(1, 2), pairs.permute(0, 2, 3, 1, 4)
 
     def step(self, x: Tensor, sentences: int, position: int) -> tuple[Tensor, Tensor]:
         """[M,D], all rows standing at ``position`` -> queries [N,H,W,d], pairs [M,K,2,d]."""
-        rows = x.shape[0]
-        query, pairs = self._parts(self.project(x).view(rows, self.heads + 2 * self.kv_heads, self.d_head))
-        pairs = pairs.view(rows, self.kv_heads, 2, self.d_head)
-        if self.rotary is not None:
-            query, pairs = self._turned(query[:, :, None], pairs[:, :, :, None], position)
-            query, pairs = query[:, :, 0], pairs[:, :, :, 0]
-        return _of_sentences(query, sentences), pairs
+        query, pairs = self._parts(self.project(x), x.shape[0], 1, position)
+        return _of_sentences(query[:, 0], sentences), pairs[:, 0]
 
-    def _parts(self, vectors: Tensor) -> tuple[Tensor, Tensor]:
-        query, pairs = vectors.split((self.heads, 2 * self.kv_heads), 1)
-        return query, pairs
-
-    def _turned(self, query: Tensor, pairs: Tensor, position: int) -> tuple[Tensor, Tensor]:
-        """[N,H,W,d] and [N,K,2,W,d] with the queries and keys turned by their positions, from ``position`` on."""
-        if self.rotary is None:
-            return query, pairs
-        key, value = pairs.unbind(2)
-        return self.rotary(query, position), torch.stack([self.rotary(key, position), value], 2)
+    def _parts(self, projected: Tensor, sentences: int, width: int, position: int) -> tuple[Tensor, Tensor]:
+        """Queries [N,W,H,d] and pairs [N,W,K,2,d] that stand at the positions from ``position`` on."""
+        vectors = projected.view(sentences, width, self.heads + 2 * self.kv_heads, self.d_head)
+        if self.turn is not None:
+            self.turn(vectors, position, self.heads)
+        query, pairs = torch.split(vectors, [self.heads, 2 * self.kv_heads], 2)
+        return query, pairs.view(sentences, width, self.kv_heads, 2, self.d_head)
 
 
 class PackedSourceAttention:

@@ -10,21 +10,23 @@ from collections.abc import Callable
 from typing import Any, Literal, Protocol, cast
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from dragoman.config import ModelConfig
 from dragoman.engine.layers import PackedDecoderLayer, PackedEncoderLayer
 from dragoman.engine.norms import fast_norm
 from dragoman.engine.pack import Block, Pack
+from dragoman.engine.rotary import Turn
 from dragoman.engine.rows import RealRows
 from dragoman.engine.source import Source, SourceMask
 from dragoman.engine.state import EngineState
 from dragoman.errors import ConfigError
 from dragoman.model.layers import DecoderLayer, EncoderLayer
+from dragoman.model.positions import Rotary
 from dragoman.model.transformer import Transformer
 
 # Float32 weights of up to this many in all stay in the outer cache of the processor between steps.
-_SMALL_MODEL = 1 << 22
+SMALL_MODEL = 1 << 22
 
 Positions = Callable[[Tensor, int], Tensor]
 
@@ -48,23 +50,36 @@ class Engine:
     """Decodes with the weights that ``model`` has now, in float32 or with eight-bit products.
 
     Only sums in another order and, with ``int8``, rounding set its results apart from the model's in evaluation mode.
+    The embeddings stay the model's own. ``consume`` frees the model's other matrices as soon as each is packed, so that
+    they are not there twice; the model cannot be used any more.
     """
 
-    def __init__(self, model: Transformer, *, int8: bool = False) -> None:
+    def __init__(self, model: Transformer, *, int8: bool = False, consume: bool = False) -> None:
         config = self.config = model.config
-        pack = Pack(int8, small=sum(p.numel() for p in model.parameters()) <= _SMALL_MODEL)
+        pack = Pack(int8, small=sum(p.numel() for p in model.parameters()) <= SMALL_MODEL)
+        turn = Turn(Rotary(config.d_head)) if config.positions == "rotary" else None
         self.scale = model.scale
         self.src_table, self.tgt_table = model.src_embedding.weight.detach(), model.tgt_embedding.weight.detach()
         self.src_positions, self.tgt_positions = model.src_positions.forward, model.tgt_positions.forward
         encoder = cast("list[EncoderLayer]", model.encoder.layers)
         decoder = cast("list[DecoderLayer]", model.decoder.layers)
-        self.encoder = [PackedEncoderLayer(layer, config, pack) for layer in encoder]
-        self.encoder_norm = fast_norm(model.encoder.norm)
-        self.decoder = [PackedDecoderLayer(layer, index, config, pack) for index, layer in enumerate(decoder)]
-        self.decoder_norm = fast_norm(model.decoder.norm)
         sources = [part for layer in decoder for part in (layer.cross_attention.key, layer.cross_attention.value)]
         self.source = pack([Block.of(layer) for layer in sources]) if sources else None
+        self.encoder: list[PackedEncoderLayer] = []
+        for encoder_layer in encoder:
+            self.encoder.append(PackedEncoderLayer(encoder_layer, config, pack, turn))
+            if consume:
+                _empty(encoder_layer)
+        self.encoder_norm = fast_norm(model.encoder.norm)
+        self.decoder: list[PackedDecoderLayer] = []
+        for decoder_layer in decoder:
+            self.decoder.append(PackedDecoderLayer(decoder_layer, len(self.decoder), config, pack, turn))
+            if consume:
+                _empty(decoder_layer)
+        self.decoder_norm = fast_norm(model.decoder.norm)
         self.output = pack([Block.of(model.output)])
+        if consume and config.tie_embeddings == "none":
+            _empty(model.output)
 
     def encode(self, src: Tensor, src_mask: Tensor | None = None) -> Tensor:
         """Ids [B,S] -> memory [B,S,D]; masks as the model's, True = real token."""
@@ -116,15 +131,23 @@ class Engine:
         return positions(torch.embedding(table, ids) * self.scale, start)
 
 
-def fast(model: Transformer, precision: Literal["fp32", "int8"] = "fp32") -> Steps:
+def _empty(module: nn.Module) -> None:
+    """Free the matrices of the linear layers in ``module``."""
+    for part in module.modules():
+        if isinstance(part, nn.Linear):
+            part.weight = nn.Parameter(part.weight.new_empty(0), requires_grad=False)
+
+
+def fast(model: Transformer, precision: Literal["fp32", "int8"] = "fp32", *, consume: bool = False) -> Steps:
     """The fastest way to decode with ``model`` where it is: an :class:`Engine` on an x86 processor in float32.
 
-    Elsewhere (a GPU, float64, another processor) the model itself. Raises :class:`ConfigError` for int8 there.
+    Elsewhere (a GPU, float64, another processor) the model itself. ``consume``: see :class:`Engine`. Raises
+    :class:`ConfigError` for int8 where there is no engine.
     """
     if precision not in ("fp32", "int8"):
         raise ConfigError(f'there is no precision "{precision}" for the engine; use fp32 or int8.')
     if can_pack(model):
-        return Engine(model, int8=precision == "int8")
+        return Engine(model, int8=precision == "int8", consume=consume)
     if precision == "int8":
         raise ConfigError("int8 needs a float32 model on an x86 processor; use precision fp32 here.")
     return model

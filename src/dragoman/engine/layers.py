@@ -12,6 +12,7 @@ from dragoman.engine.attention import PackedSelfAttention, PackedSourceAttention
 from dragoman.engine.feedforward import pack_feed_forward
 from dragoman.engine.norms import fast_norm
 from dragoman.engine.pack import Pack
+from dragoman.engine.rotary import Turn
 from dragoman.engine.rows import RealRows
 from dragoman.engine.source import SourceMask
 from dragoman.engine.state import EngineState
@@ -21,9 +22,9 @@ from dragoman.model.layers import DecoderLayer, EncoderLayer
 class PackedEncoderLayer:
     """Self-attention, then feed-forward."""
 
-    def __init__(self, layer: EncoderLayer, config: ModelConfig, pack: Pack) -> None:
+    def __init__(self, layer: EncoderLayer, config: ModelConfig, pack: Pack, turn: Turn | None) -> None:
         self.norm_first = config.norm_first
-        self.attention = PackedSelfAttention(layer.self_attention, pack)
+        self.attention = PackedSelfAttention(layer.self_attention, pack, turn)
         self.feed_forward = pack_feed_forward(layer.feed_forward, config.feed_forward, pack)
         self.norms = fast_norm(layer.self_attention_residual.norm), fast_norm(layer.feed_forward_residual.norm)
 
@@ -43,10 +44,10 @@ class PackedEncoderLayer:
 class PackedDecoderLayer:
     """Self-attention over the slots, attention over the source (unless there is none), then feed-forward."""
 
-    def __init__(self, layer: DecoderLayer, index: int, config: ModelConfig, pack: Pack) -> None:
+    def __init__(self, layer: DecoderLayer, index: int, config: ModelConfig, pack: Pack, turn: Turn | None) -> None:
         self.index = index
         self.norm_first = config.norm_first
-        self.self_attention = PackedSelfAttention(layer.self_attention, pack)
+        self.self_attention = PackedSelfAttention(layer.self_attention, pack, turn)
         self.source_attention = PackedSourceAttention(layer.cross_attention, pack)
         self.feed_forward = pack_feed_forward(layer.feed_forward, config.feed_forward, pack)
         residuals = layer.self_attention_residual, layer.cross_attention_residual, layer.feed_forward_residual

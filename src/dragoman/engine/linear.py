@@ -21,7 +21,7 @@ _ROWS = 32
 # Up to so many rows, and for one row of any weight, beginning a oneDNN call costs more than it saves where the weights
 # come from a cache.
 _FEW_ROWS = 4
-_FEW_ROWS_WEIGHT = 1 << 16
+FEW_ROWS_WEIGHT = 1 << 16
 
 
 class PackedLinear:
@@ -50,7 +50,7 @@ class SmallLinear(PackedLinear):
     def __init__(self, weight: Tensor, bias: Tensor | None, *, relu: bool = False) -> None:
         super().__init__(weight, bias, relu=relu)
         self.transposed = weight.t().contiguous()
-        self.few = _FEW_ROWS if weight.numel() <= _FEW_ROWS_WEIGHT else 1
+        self.few = _FEW_ROWS if weight.numel() <= FEW_ROWS_WEIGHT else 1
 
     def __call__(self, x: Tensor) -> Tensor:
         """[M,I] -> [M,O]."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from dragoman.engine.linear import Int8Linear, Linear, PackedLinear, SmallLinear
+from dragoman.engine.linear import FEW_ROWS_WEIGHT, Int8Linear, Linear, PackedLinear, SmallLinear
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,11 @@ class Block:
 
 @dataclass(frozen=True)
 class Pack:
-    """Packs blocks in one precision: eight bits with ``int8``, else float32; ``small``: for a small model."""
+    """Packs blocks in one precision: eight bits with ``int8``, else float32.
+
+    ``small``: for a small model, whose small weights stay in float32, since rounding their inputs costs more time than
+    the shorter product saves.
+    """
 
     int8: bool = False
     small: bool = False
@@ -43,7 +47,7 @@ class Pack:
     def __call__(self, blocks: Sequence[Block], *, relu: bool = False) -> Linear:
         """One layer whose outputs are those of ``blocks`` one after the other; a missing bias counts as zeros."""
         weight = torch.cat([block.weight for block in blocks]) if len(blocks) > 1 else blocks[0].weight
-        if self.int8:
+        if self.int8 and not (self.small and weight.numel() <= FEW_ROWS_WEIGHT):
             return Int8Linear(weight, _bias(blocks), relu=relu)
         return (SmallLinear if self.small else PackedLinear)(weight, _bias(blocks), relu=relu)
 

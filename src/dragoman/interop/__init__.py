@@ -89,11 +89,14 @@ def export_state_dict(format: str, model: Transformer, **facts: Any) -> dict[str
     return write.write(_format(format), model, facts)
 
 
-def plan_export(format: str, config: ModelConfig) -> ExportPlan:  # noqa: A002
-    """What an export of a model of this shape would rewrite, and what it would refuse."""
+def plan_export(format: str, config: ModelConfig, tokenizer: str | None = None) -> ExportPlan:  # noqa: A002
+    """What an export of a model of this shape (with a ``tokenizer`` of this kind) would rewrite and refuse."""
     if format == native.NAME:
         return ExportPlan(format, (), ())
-    return ctranslate2.plan(config) if format == ctranslate2.NAME else write.plan(_format(format), config)
+    way = ctranslate2.plan(config) if format == ctranslate2.NAME else write.plan(_format(format), config)
+    if format != marian.FORMAT.name or tokenizer in (None, "sentencepiece"):
+        return way
+    return replace(way, refused=(*way.refused, marian_folder.kind_reason("text's", str(tokenizer))))
 
 
 def plan_save(bundle: Bundle, format: str) -> ExportPlan:  # noqa: A002
@@ -176,7 +179,12 @@ def convert(
     """
     outward = _facts_of(to)
     refuse_place(Path(path))
-    inward = {name: value for name, value in facts.items() if name not in outward or _is_torch(Path(source), format)}
+    if to == nn_transformer.FORMAT.name and _is_torch(Path(source), format):
+        # What names keys in a model around nn.Transformer names them on both sides.
+        facts = {**nn_transformer.stack_facts(state_dict_of(read_weights(Path(source)))), **facts}
+        inward = facts
+    else:
+        inward = {name: value for name, value in facts.items() if name not in outward}
     read_in = _read(Path(source), format, torch.float32, inward)
     return _write(read_in, Path(path), to, {name: value for name, value in facts.items() if name in outward})
 
@@ -189,7 +197,7 @@ def _facts_of(name: str) -> tuple[str, ...]:
 
 
 def _is_torch(source: Path, name: str | None) -> bool:
-    return name == nn_transformer.FORMAT.name or (name is None and source.is_file())
+    return source.is_file() and (name or format_of(source)) == nn_transformer.FORMAT.name
 
 
 def _read(path: Path, name: str | None, dtype: torch.dtype, facts: dict[str, Any]) -> Bundle | Foreign:

@@ -26,9 +26,14 @@ def state_dict_of(checkpoint: Mapping[str, Any]) -> dict[str, Any]:
         )
     for holder in _HOLDERS:
         inner = checkpoint.get(holder)
-        if isinstance(inner, Mapping) and not any(isinstance(value, Tensor) for value in checkpoint.values()):
+        if isinstance(inner, Mapping) and not any(_is_weight(value) for value in checkpoint.values()):
             return state_dict_of(inner)
     state = {str(key): value for key, value in checkpoint.items()}
     while state and any(all(key.startswith(prefix) for key in state) for prefix in _PREFIXES):
         state = {key.partition(".")[2]: value for key, value in state.items()}
     return state
+
+
+def _is_weight(value: Any) -> bool:
+    """Whether a value of a checkpoint is a tensor with axes: a single number may be its step."""
+    return isinstance(value, Tensor) and value.ndim > 0

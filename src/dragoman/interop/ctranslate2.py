@@ -21,6 +21,7 @@ from dragoman.bundle import Bundle, empty_model
 from dragoman.config import DecodeConfig, ModelConfig
 from dragoman.errors import ConversionError, nearest
 from dragoman.files import write_json, write_text
+from dragoman.interop.card import facts_of
 from dragoman.interop.format import Settings, State, computes, refusal
 from dragoman.interop.rewrite import Rewrite
 from dragoman.interop.write import ExportPlan
@@ -217,6 +218,8 @@ def search_options(decode: DecodeConfig) -> dict[str, Any]:
     """
     options: dict[str, Any] = {"beam_size": decode.beam_size, "min_decoding_length": decode.min_length}
     norm = 0.0 if decode.length_norm == "none" else decode.length_penalty
+    if decode.max_length is not None:
+        options["max_decoding_length"] = decode.max_length
     return {**options, "length_penalty": norm, "return_end_token": True, "no_repeat_ngram_size": decode.no_repeat_ngram}
 
 
@@ -233,6 +236,13 @@ def _readme(bundle: Bundle, tokens: list[str], quantization: str) -> str:
     if config.positions not in ("learned", "table"):
         rows = max(rows, _LEAST_POSITIONS)
     end = "" if config.positions == "rotary" else f" Its positions end after {rows} tokens, special ones included."
+    decode = bundle.decode
+    limit = f"A translation ends after {decode.max_length} tokens at the latest."
+    if decode.max_length is None:
+        limit = (
+            f"dragoman ends a translation after {decode.max_length_ratio:g} times the source's tokens and "
+            f"{decode.max_length_extra}; give max_decoding_length for a limit here (256 is CTranslate2's own)."
+        )
     return f"""# {bundle.src_lang}-{bundle.tgt_lang} for CTranslate2
 
 A Transformer written by dragoman for CTranslate2, its weights as {quantization}.{end} In this folder:
@@ -250,9 +260,9 @@ print(*(pair.tgt.decode(target[token] for token in result.hypotheses[0]) for res
 
 CTranslate2 divides the log-probability by n^length_penalty; it has no GNMT norm. With a length penalty its search
 ends when beam_size · patience hypotheses have finished, dragoman's when no open one can win any more. Suppressed
-tokens lose their probability to the others, in dragoman to none.
+tokens lose their probability to the others, in dragoman to none. {limit}
 
-{bundle.card}"""
+{facts_of(bundle.card)}"""
 
 
 @torch.no_grad()

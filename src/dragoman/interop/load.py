@@ -9,11 +9,11 @@ from typing import Any
 
 import torch
 
-from dragoman import __version__
 from dragoman.bundle import Bundle
 from dragoman.config import DecodeConfig
 from dragoman.errors import ConfigError, ConversionError, DragomanError
 from dragoman.interop import marian_folder, native, read
+from dragoman.interop.card import card_of_weights
 from dragoman.interop.format import Format
 from dragoman.interop.weights import SUFFIXES, read_weights
 from dragoman.model.transformer import Transformer
@@ -27,6 +27,9 @@ _IDS = {
     "bos_id": ("tgt", "bos_id"),
     "eos_id": ("tgt", "eos_id"),
 }
+
+# Whether a recipe lower-cases the words that it cuts; of the others the list itself tells.
+_LOWERCASE = {"hyunwoongko": True, "annotated": False}
 
 
 @dataclass
@@ -48,7 +51,10 @@ class Foreign:
                 f"{self.path} holds weights alone, and a model directory needs tokenizers; give their files with "
                 "src_tokenizer= and tgt_tokenizer=, or with tokenizer= for a joint one."
             )
-        return Bundle(self.model, self.tokenizers, DecodeConfig(), self.src_lang, self.tgt_lang, _card(self))
+        langs = self.src_lang, self.tgt_lang
+        whence = f"{self.format} weights, {self.path.name}"
+        card = card_of_weights(self.model, langs, whence, [self.note] if self.note else [])
+        return Bundle(self.model, self.tokenizers, DecodeConfig(), *langs, card)
 
 
 def folder_format(path: Path) -> str | None:
@@ -71,7 +77,7 @@ def folder_format(path: Path) -> str | None:
 def load_weights(path: Path, fmt: Format | None, dtype: torch.dtype, facts: dict[str, Any]) -> Foreign:
     """A file of weights of a format (None: our own) with what ``facts`` say about the things beside it."""
     beside = {name: facts.pop(name) for name in BESIDE if name in facts}
-    tokenizers = _tokenizers(beside)
+    tokenizers = _tokenizers(beside, _LOWERCASE.get(fmt.name if fmt is not None else ""))
     if tokenizers is not None:
         for name, (side, attribute) in _IDS.items():
             facts.setdefault(name, getattr(getattr(tokenizers, side), attribute))
@@ -90,30 +96,33 @@ def refuse_facts(name: str, facts: Mapping[str, Any]) -> None:
         raise ConversionError(f"a {name} folder says all about itself; leave out {', '.join(facts)}.")
 
 
-def _tokenizers(beside: Mapping[str, Any]) -> TokenizerPair | None:
-    """The tokenizers that the facts name."""
+def _tokenizers(beside: Mapping[str, Any], lowercase: bool | None) -> TokenizerPair | None:
+    """The tokenizers that the facts name; ``lowercase``: of words in a list."""
     sides = [name for name in ("src_tokenizer", "tgt_tokenizer") if name in beside]
     if "tokenizer" in beside:
         if sides:
             raise ConversionError(f"tokenizer= is the one for both sides; leave out {' and '.join(sides)}.")
-        both = _tokenizer(beside["tokenizer"], str(beside.get("src_lang", "")))
+        both = _tokenizer(beside["tokenizer"], str(beside.get("src_lang", "")), lowercase)
         return TokenizerPair(both, both)
     if not sides:
         return None
     if len(sides) == 1:
         raise ConversionError(f"{sides[0]}= was given alone; give src_tokenizer= and tgt_tokenizer=, or tokenizer=.")
-    src, tgt = (_tokenizer(beside[f"{side}_tokenizer"], str(beside.get(f"{side}_lang", ""))) for side in ("src", "tgt"))
+    src, tgt = (
+        _tokenizer(beside[f"{side}_tokenizer"], str(beside.get(f"{side}_lang", "")), lowercase)
+        for side in ("src", "tgt")
+    )
     return TokenizerPair(src, tgt)
 
 
-def _tokenizer(path: Any, language: str) -> Tokenizer:
+def _tokenizer(path: Any, language: str, lowercase: bool | None) -> Tokenizer:
     """A tokenizer's file, or a list of words (.txt: one a line, in the order of their ids)."""
     path = Path(str(path))
     try:
         if path.suffix == ".txt":
             from dragoman.text.rules import RulesTokenizer
 
-            return RulesTokenizer.from_words(path, language)
+            return RulesTokenizer.from_words(path, language, lowercase)
         return Tokenizer.load(path)
     except ConfigError:
         raise
@@ -132,22 +141,3 @@ def _check_sizes(model: Transformer, tokenizers: TokenizerPair, beside: Mapping[
                 f"{file} has {size} tokens, and the weights have {rows} rows for {side}; give the tokenizer that the "
                 "model was trained with."
             )
-
-
-def _card(foreign: Foreign) -> str:
-    """A model card: whence the weights come, and what is wrong with them."""
-    config = foreign.model.config
-    parameters = sum(parameter.numel() for parameter in foreign.model.parameters())
-    rows = [
-        ("languages", f"{foreign.src_lang} → {foreign.tgt_lang}"),
-        ("converted from", f"{foreign.format} weights, {foreign.path.name}"),
-        ("parameters", f"{parameters:,}"),
-        ("shape", f"{config.n_encoder_layers}+{config.n_decoder_layers} layers, d_model {config.d_model}, "
-                  f"{config.n_heads} heads, d_ff {config.d_ff}"),
-        ("made with", f"dragoman {__version__}"),
-    ]  # fmt: skip
-    if foreign.note:
-        rows.append(("kept fault", foreign.note))
-    table = "\n".join(["| | |", "| --- | --- |", *(f"| {name} | {value} |" for name, value in rows)])
-    title = f"# {foreign.src_lang} → {foreign.tgt_lang}"
-    return f"{title}\n\n{table}\n\nTranslate with `dragoman translate THIS_FOLDER FILE`.\n"

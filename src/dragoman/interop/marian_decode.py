@@ -49,6 +49,7 @@ def decode_settings(
     if known != banned:
         reasons.append("bad_words_ids or suppress_tokens hold more than single tokens, and ours cannot forbid phrases")
     settings: dict[str, Any] = {"length_norm": "power", "beam_size": 1}
+    settings["renormalize"] = bool(given.get("renormalize_logits"))
     settings["suppress"] = tuple(pieces[word] for word in dict.fromkeys(known) if word not in never)
     for ours, theirs in (
         ("beam_size", "num_beams"), ("length_penalty", "length_penalty"), ("n_best", "num_return_sequences"),
@@ -88,11 +89,6 @@ def _lengths(given: Mapping[str, Any]) -> dict[str, Any]:
 def _differences(given: Mapping[str, Any], drawn: bool) -> list[str]:
     """What still differs between their search and ours."""
     found = []
-    if given.get("renormalize_logits"):
-        found.append(
-            "`renormalize_logits`: their probabilities are of the tokens that may come; ours leave the share of those "
-            "that never come (padding) where it is, so that scores differ"
-        )
     if given.get("forced_eos_token_id") is not None:
         found.append(
             "`forced_eos_token_id`: a translation that reaches the limit is ended by force there, and not here"
@@ -123,6 +119,7 @@ def generation_config(
         "early_stopping": "never" if decode.beam_size > 1 and not decode.sample else False,
         "max_length": limit + 1,
         "bad_words_ids": [[index] for index in sorted(banned)],
+        "renormalize_logits": decode.renormalize,
         "do_sample": decode.sample,
     }
     if decode.min_length:

@@ -24,6 +24,7 @@ from dragoman.config import ModelConfig
 from dragoman.errors import BundleError, ConversionError
 from dragoman.files import write_json, write_text
 from dragoman.interop import read, write
+from dragoman.interop.card import facts_of
 from dragoman.interop.check import random_ids
 from dragoman.interop.marian import FORMAT, POSITIONS
 from dragoman.interop.marian_config import MODEL_TYPE, id_reasons, marian_config, model_facts
@@ -171,13 +172,18 @@ def plan_folder(config: ModelConfig, tokenizers: TokenizerPair) -> ExportPlan:
     reasons = [*way.refused, *id_reasons(config)]
     for side, tokenizer in (("source", tokenizers.src), ("target", tokenizers.tgt)):
         if not isinstance(tokenizer, SentencePieceTokenizer):
-            reasons.append(
-                f"the {side} tokenizer is of kind {tokenizer.kind}, and its tokenizer knows SentencePiece only "
-                "(train with tokenizer: {kind: sentencepiece})"
-            )
+            reasons.append(kind_reason(side, tokenizer.kind))
         elif tokenizer.eos_id != config.eos_id:
             reasons.append(f"</s> is {tokenizer.eos_id} in the {side} vocabulary, and eos_id is {config.eos_id}")
     return replace(way, refused=tuple(dict.fromkeys(reasons)))
+
+
+def kind_reason(side: str, kind: str) -> str:
+    """Why a tokenizer of this kind cannot go out; ``side`` is source, target or "text"."""
+    return (
+        f"the {side} tokenizer is of kind {kind}, and its tokenizer knows SentencePiece only "
+        "(train with tokenizer: {kind: sentencepiece})"
+    )
 
 
 def save_folder(bundle: Bundle, folder: Path) -> None:
@@ -211,7 +217,7 @@ def save_folder(bundle: Bundle, folder: Path) -> None:
     write_json(folder / TOKENIZER, _tokenizer_config(bundle))
     lost = [f"- {item}" for item in lost_settings(bundle.decode)]
     note = ["", "Where `generate` searches otherwise than dragoman:", "", *lost, ""] if lost else []
-    write_text(folder / "README.md", bundle.card + "\n".join(note))
+    write_text(folder / "README.md", facts_of(bundle.card) + "\n".join(note))
 
 
 def _tokenizer_config(bundle: Bundle) -> dict[str, Any]:

@@ -30,7 +30,7 @@ def read(checkpoint: Mapping[str, Any], dtype: torch.dtype, facts: dict[str, Any
     seen = {f"n_{stack}_layers": _layers(shapes, stack) for stack in ("encoder", "decoder")}
     seen.update(infer.sizes(shapes))
     if "n_heads" not in facts:
-        raise ConversionError("n_heads is not known from the weights: give it as a fact.")
+        raise ConversionError("n_heads is not known from the weights: give it, for example n_heads=8.")
     try:
         model = empty_model(ModelConfig(**{**seen, **facts})).to(dtype)
     except ConfigError as error:

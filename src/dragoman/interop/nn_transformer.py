@@ -71,6 +71,12 @@ def resolve(facts: dict[str, Any], keys: Collection[str] | None) -> tuple[Format
     return fmt, facts, problems
 
 
+def stack_facts(keys: Collection[str]) -> dict[str, str]:
+    """The facts that name the stacks of these weights, as far as their keys tell."""
+    encoder, decoder = _stack_names({}, keys, [])
+    return {"encoder": encoder.removesuffix("."), "decoder": decoder.removesuffix(".")}
+
+
 def _stack_names(facts: dict[str, Any], keys: Collection[str] | None, problems: list[str]) -> tuple[str, str]:
     """The prefixes of the encoder's and the decoder's keys."""
     found: dict[str, list[str]] = {"encoder": [], "decoder": []}

@@ -137,7 +137,7 @@ def _config(fmt: Format, seen: dict[str, Any], facts: dict[str, Any], problems: 
     if kind not in (None, "table") and facts.get("positions", kind) not in (kind, "learned"):
         problems.unsupported.append(f"positions={facts['positions']} was said, and the weights hold {kind} ones")
     if "n_heads" not in facts:
-        problems.unsupported.append("n_heads is not known from the weights: give it as a fact")
+        problems.unsupported.append("n_heads is not known from the weights: give it, for example n_heads=8")
     gated = "feed_forward" in seen and seen.pop("feed_forward") is None
     if gated and "feed_forward" not in facts:
         problems.unsupported.append("the feed-forward part is gated: say which gate with feed_forward=")

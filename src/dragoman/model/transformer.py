@@ -83,7 +83,9 @@ class Transformer(nn.Module):
         tgt_mask: Tensor | None = None,
         return_attention: bool = False,
     ) -> Tensor | tuple[Tensor, Attention]:
-        """Logits [B,T,V] for the token after each target position; ids ``src`` [B,S], ``tgt`` [B,T], masks alike.
+        """Logits [B,T,V] for the token after each target position; ids ``src`` [B,S], ``tgt`` [B,T].
+
+        Masks [B,S] and [B,T], True = real token: padding that no mask hides counts like any other token.
 
         With ``return_attention`` also every layer's attention weights, before dropout.
         """

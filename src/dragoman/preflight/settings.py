@@ -61,9 +61,8 @@ def lengths(corpus: TokenCorpus, model: ModelConfig, train: TrainConfig) -> Iter
         yield Finding(
             "error",
             f"{number:,} training pairs are longer than the {model.max_length} {model.positions} positions (the "
-            "longest "
-            f"has {longest} tokens, special ones included), which ends the training; raise model.max_length or set "
-            f"data.max_length: {model.max_length - 2}.",
+            f"longest has {longest} tokens, special ones included), which ends the training; raise model.max_length "
+            f"or set data.max_length: {model.max_length - 2}.",
         )
     if longest > train.batch_tokens:
         number = int((np.maximum(src, tgt) > train.batch_tokens).sum())
@@ -119,9 +118,8 @@ def decoding_limits(corpus: TokenCorpus, model: ModelConfig, decode: DecodeConfi
         yield Finding(
             "warning",
             f"{share_text(cut)} of the training targets are longer than decode allows for their source, so "
-            "translations "
-            f"will be cut; set decode.max_length_ratio to {typical * 1.3:.1f} or more"
-            f"{', and leave decode.max_length out' if decode.max_length else ''}.",
+            f"translations will be cut; set decode.max_length_ratio to {typical * 1.3:.1f} or "
+            f"more{', and leave decode.max_length out' if decode.max_length else ''}.",
         )
     padded = sum(
         target - 1 < decode.least(source, limit) for (source, target), limit in zip(rows, limits, strict=True)
@@ -129,8 +127,8 @@ def decoding_limits(corpus: TokenCorpus, model: ModelConfig, decode: DecodeConfi
     if padded >= _CUT:
         yield Finding(
             "warning",
-            f"{share_text(padded)} of the training targets are shorter than decode.min_length or min_length_ratio asks "
-            "for; lower them.",
+            f"{share_text(padded)} of the training targets are shorter than decode.min_length or min_length_ratio "
+            "asks for; lower them.",
         )
 
 
@@ -190,8 +188,8 @@ def time_budget(config: RunConfig, per_epoch: float, seconds_per_update: float) 
     if updates < per_epoch:
         yield Finding(
             "note",
-            f"in {train.max_minutes:g} minutes about {updates:,.0f} updates can be made here, and the whole text takes "
-            f"{per_epoch:,.0f}; use a smaller model, less text, or more minutes.",
+            f"in {train.max_minutes:g} minutes about {updates:,.0f} updates can be made here, and the whole text "
+            f"takes {per_epoch:,.0f}; use a smaller model, less text, or more minutes.",
         )
     else:
         yield Finding(
@@ -259,16 +257,14 @@ def machine(config: RunConfig, model: ModelConfig, device: str, folder: Path, co
     if device == "cpu" and free is not None and needed > free:
         yield Finding(
             "warning",
-            f"training {parameters:,} parameters needs about {_size(needed)} of memory and {_size(free)} are "
-            "free; lower "
-            "train.batch_tokens or the model's size.",
+            f"training {parameters:,} parameters needs about {_size(needed)} of memory and {_size(free)} are free; "
+            "lower train.batch_tokens or the model's size.",
         )
     if free is not None and corpus_bytes > free:
         yield Finding(
             "note",
-            f"the tokenised text is {_size(corpus_bytes)} and {_size(free)} of memory are free, so it is read "
-            "from disk "
-            "over and over; put the run directory on a fast disk.",
+            f"the tokenised text is {_size(corpus_bytes)} and {_size(free)} of memory are free, so it is read from "
+            "disk over and over; put the run directory on a fast disk.",
         )
     checkpoints = max(train.keep, train.average_last) + 1
     wanted = parameters * (checkpoints * (_BYTES_IN_CHECKPOINT + 4 * bool(train.ema)) + 3 * _BYTES_IN_BUNDLE)
@@ -277,9 +273,8 @@ def machine(config: RunConfig, model: ModelConfig, device: str, folder: Path, co
     if wanted + corpus_bytes > room:
         yield Finding(
             "warning",
-            f"a run writes about {_size(wanted + corpus_bytes)} and {_size(room)} are free below {place}; make "
-            "room, or "
-            "lower train.keep.",
+            f"a run writes about {_size(wanted + corpus_bytes)} and {_size(room)} are free below {place}; make room, "
+            "or lower train.keep.",
         )
 
 

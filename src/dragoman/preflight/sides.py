@@ -35,9 +35,8 @@ def repeats(survey: Survey) -> Iterator[Finding]:
     if share >= _REPEATED:
         yield Finding(
             "warning",
-            f"{share_text(share)} of {survey.read:,} training pairs repeat an earlier one; remove repeats, or "
-            "make sure "
-            "that their weight is wanted.",
+            f"{share_text(share)} of {survey.read:,} training pairs repeat an earlier one; remove repeats, or make "
+            "sure that their weight is wanted.",
         )
 
 
@@ -114,19 +113,18 @@ def alignment(survey: Survey) -> Iterator[Finding]:
         lines = "a line" if abs(shift) == 1 else f"{abs(shift)} lines"
         yield Finding(
             "warning",
-            f"the lengths of the two sides match in {len(shifted)} of {len(judged)} blocks only after the "
-            f"{side} is moved "
-            f"up by {lines}, from about pair {block.start:,} on; look for a lost or added line there and align "
-            "the files "
-            "again.",
+            f"the lengths of the two sides match in {len(shifted)} of {len(judged)} blocks only after the {side} is "
+            f"moved up by {lines}, from about pair {block.start:,} on; look for a lost or added line there and align "
+            "the files again.",
         )
         return
     unrelated = [block for block, (now, _, _) in judged if now < _UNRELATED]
     if 2 * len(unrelated) > len(judged):
         yield Finding(
             "warning",
-            f"the lengths of source and target have nothing to do with each other in {len(unrelated)} of {len(judged)} "
-            "blocks of neighbouring pairs; check that the two sides are of the same text and in the same order.",
+            f"the lengths of source and target have nothing to do with each other in {len(unrelated)} of "
+            f"{len(judged)} blocks of neighbouring pairs; check that the two sides are of the same text and in the "
+            "same order.",
         )
 
 
@@ -150,8 +148,8 @@ def languages(survey: Survey, src_lang: str, tgt_lang: str) -> Iterator[Finding]
     for name, code, want, got in wrong:
         yield Finding(
             "warning",
-            f"data.{name}_lang is {code}, written in {want} letters, but the text is in {got}; check the files "
-            "or the code.",
+            f"data.{name}_lang is {code}, written in {want} letters, but the text is in {got}; check the files or the "
+            "code.",
         )
     if None in scripts or scripts[0] == scripts[1]:
         return
@@ -160,9 +158,8 @@ def languages(survey: Survey, src_lang: str, tgt_lang: str) -> Iterator[Finding]
         if share >= _OTHER_SCRIPT:
             yield Finding(
                 "warning",
-                f"{share_text(share)} of the {name} are written in {other} letters, as the other side is; drop "
-                "pairs that "
-                "were not translated, or whose sides are swapped.",
+                f"{share_text(share)} of the {name} are written in {other} letters, as the other side is; drop pairs "
+                "that were not translated, or whose sides are swapped.",
             )
 
 
@@ -181,6 +178,6 @@ def direction(survey: Survey, held: Mapping[str, Sequence[Pair]]) -> Iterator[Fi
         if all(crossed[side] > straight[side] + 0.2 for side in (0, 1)):
             yield Finding(
                 "warning",
-                f"the words of data.{name}'s source stand in the training target and the other way round; swap src and "
-                f"tgt in data.{name}.",
+                f"the words of data.{name}'s source stand in the training target and the other way round; swap src "
+                f"and tgt in data.{name}.",
             )

@@ -48,8 +48,8 @@ def fit(name: str, tokenizer: Tokenizer, texts: Sequence[str]) -> Iterator[Findi
     if size < _LEAST_BYTES and tokenizer.kind in ("bpe", "unigram"):
         yield Finding(
             "warning",
-            f"a token of {name} holds {size:.1f} bytes on average, so that words are spelt letter by letter; train the "
-            "tokenizer on such text, or raise tokenizer.vocab_size.",
+            f"a token of {name} holds {size:.1f} bytes on average, so that words are spelt letter by letter; train "
+            "the tokenizer on such text, or raise tokenizer.vocab_size.",
         )
     yield from _round_trip(name, tokenizer, texts, rows)
 
@@ -89,9 +89,8 @@ def ids(config: ModelConfig, tokenizers: TokenizerPair) -> Iterator[Finding]:
         if (own := getattr(config, name)) != value:
             yield Finding(
                 "error",
-                f"the model's {name} is {own} and the tokenizer's {value}; pair the model with the tokenizer "
-                "that it was "
-                "trained with.",
+                f"the model's {name} is {own} and the tokenizer's {value}; pair the model with the tokenizer that it "
+                "was trained with.",
             )
     if config.tie_embeddings == "all" and not tokenizers.joint:
         yield Finding(

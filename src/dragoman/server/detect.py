@@ -56,7 +56,8 @@ _WORDS = {
 _LETTERS = {
     "de": "äöüß", "fr": "éèêàçùœîôû", "es": "ñ¿¡áíóú", "it": "àèìòù", "pt": "ãõçâê", "sv": "åäö", "da": "æøå",
     "no": "æøå", "pl": "ąćęłńśźż", "cs": "ěščřžůťď", "ro": "ăâîșț", "fi": "äö", "hu": "őűáé", "tr": "ğışç",
-    "ru": "ыэъё", "uk": "іїєґ", "bg": "ъщ",
+    "ru": "ыэъё", "uk": "іїєґ", "bg": "ъщ", "zh": "的了你她这们说书个么为门马时对没吗吧呢着过",
+    "ja": "のにはをたがでてとしれさいるすまもなこ",
 }  # fmt: skip
 # First words of Unicode names -> languages written so; where there are several, words and letters decide.
 _SCRIPTS = {

@@ -31,7 +31,8 @@ def parts_of(text: str, split: bool = True) -> list[Part]:
             continue
         before, _, after = piece.partition(body) if body else (piece, "", "")
         if parts and not parts[-1].body:
-            before = parts.pop().before + before
+            blank = parts.pop()
+            before = blank.before + blank.after + before
         parts.append(Part(before, body, after))
     return parts
 

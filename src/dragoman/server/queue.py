@@ -17,6 +17,10 @@ from dragoman.translator import Translator
 
 # Of a batch, at least one place in two is a token and no padding, beside this many places.
 _SLACK = 64
+# Clients that were answered together ask again together, and a batch of all of them costs less than two of halves: the
+# next batch waits this share of the last one's time for them, no longer than these seconds, and no longer than the
+# last of these after one that came. Where the last batch was of one request, nobody waits.
+_SHARE, _LONGEST, _GAP = 0.25, 0.02, 0.02
 # Seconds that a client is told to wait, at most; and what a model does in a second before it was measured, in tokens.
 _LONGEST_WAIT, _FIRST_RATE = 60, 1000.0
 
@@ -102,6 +106,8 @@ class Queue:
         self._entries: deque[Entry] = deque()
         self._changed = threading.Condition()
         self._closed = False
+        self._shared = False  # the last batch was of several requests
+        self._taken = 0.0
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -130,6 +136,8 @@ class Queue:
                 if self._closed:
                     return None
                 self._changed.wait()
+            if self._shared:
+                self._gather(min(_LONGEST, _SHARE * (time.monotonic() - self._taken)))
             dead = [one for one in self._entries if one.dead()]
             if dead:
                 self._entries = deque(one for one in self._entries if one not in dead)
@@ -140,10 +148,19 @@ class Queue:
                 return first
             assert isinstance(first, Texts)
             batch = self._batch(first)
+            self._shared, self._taken = len({entry for entry, _ in batch}) > 1, time.monotonic()
             self._entries = deque(
                 one for one in self._entries if not isinstance(one, Texts) or one.taken < len(one.sentences)
             )
             return batch
+
+    def _gather(self, seconds: float) -> None:
+        """Wait for more requests, for some seconds at most, and only as long as they keep coming."""
+        now = time.monotonic()
+        end = now + seconds
+        wait = seconds
+        while now < end and not self._closed and self._changed.wait(min(wait, end - now)):
+            now, wait = time.monotonic(), _GAP
 
     def _batch(self, first: Texts) -> Batch:
         batch: Batch = []

@@ -13,7 +13,7 @@ from typing import Any
 from dragoman.errors import DragomanError
 from dragoman.server.metrics import Metrics
 from dragoman.server.queue import Alone, Batch, Dead, Entry, Queue, Texts
-from dragoman.server.refusals import InternalError, LateError
+from dragoman.server.refusals import GoneError, InternalError, LateError
 from dragoman.translator import Translator
 
 logger = logging.getLogger("dragoman")
@@ -58,6 +58,8 @@ class Worker:
     def _do_alone(self, entry: Alone) -> None:
         try:
             self._tell([(entry, entry.work(self._translator))])
+        except GoneError as error:
+            self._tell([(entry, error)])
         except Exception as error:
             self._tell([(entry, _told(error))])
 

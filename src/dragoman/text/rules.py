@@ -59,10 +59,11 @@ class RulesTokenizer(Tokenizer):
         self._ids = {word: index for word, index in ids.items() if index not in special}
 
     @classmethod
-    def from_words(cls, path: str | os.PathLike[str], language: str) -> RulesTokenizer:
+    def from_words(cls, path: str | os.PathLike[str], language: str, lowercase: bool | None = None) -> RulesTokenizer:
         """A vocabulary that other code saved: a UTF-8 text file, one word a line, in the order of their ids.
 
-        Text is lower-cased if all words are. Raises :class:`BundleError`, :class:`ConfigError`.
+        Whether text is lower-cased is said, or told from the words: yes if all of them are. Raises
+        :class:`BundleError`, :class:`ConfigError`.
         """
         try:
             text = Path(path).read_bytes().decode("utf-8")
@@ -71,7 +72,9 @@ class RulesTokenizer(Tokenizer):
         except UnicodeDecodeError:
             raise BundleError(f"{path} is not UTF-8; save the words as UTF-8 text, one a line.") from None
         words = text.replace("\r\n", "\n").removesuffix("\n").split("\n")
-        return cls(rules_language(language or ANY_LANGUAGE), words, all(w == w.lower() for w in words), str(path))
+        if lowercase is None:
+            lowercase = all(word == word.lower() for word in words)
+        return cls(rules_language(language or ANY_LANGUAGE), words, lowercase, str(path))
 
     def normalize(self, text: str) -> str:
         """The lower-cased words with spaces between."""
@@ -187,9 +190,9 @@ def train_rules(config: TokenizerConfig, texts: Iterable[str], language: str) ->
     _check(config)
     language = rules_language(language)
     counts: Counter[str] = Counter()
-    for words in _cut(language, texts):
+    for words in _cut(language, texts, config.lowercase):
         counts.update(words)
-    return RulesTokenizer(language, _vocabulary(config, counts))
+    return RulesTokenizer(language, _vocabulary(config, counts), config.lowercase)
 
 
 def train_joint_rules(
@@ -200,10 +203,11 @@ def train_joint_rules(
     counts: Counter[str] = Counter()
     codes = [rules_language(language) for language in languages]
     for side, code in enumerate(codes):
-        for words in _cut(code, (pair[side] for pair in pairs())):
+        for words in _cut(code, (pair[side] for pair in pairs()), config.lowercase):
             counts.update(words)
     words = _vocabulary(config, counts)
-    return RulesTokenizer(codes[0], words), RulesTokenizer(codes[1], words)
+    src, tgt = (RulesTokenizer(code, words, config.lowercase) for code in codes)
+    return src, tgt
 
 
 def read_rules(path: Path, value: dict[str, Any]) -> RulesTokenizer:
