@@ -5,10 +5,12 @@
 DIR holds train.en and train.de (plain or .gz); without it the bundled phrasebook is the text. The same text, tokens,
 sizes, dropout, threads, allocator settings and float32 for all. Each contestant is a process of its own; they take
 turns, and the ratios are taken turn by turn: median, and the middle half of the turns in brackets. Above 1 dragoman is
-faster. ``random batches`` have the sentences in random order, as many as an average batch of dragoman's; ``our
-batches`` are dragoman's. Tokens are those of source and target. Memory is each process's largest resident size. The
-share of the peak counts the matrix products that the real tokens need, against the fastest product of large matrices
-that this machine was seen to do with these threads.
+faster. Times are process CPU seconds; with several threads, or --wall, wall seconds. Making batches is not timed.
+
+``random batches`` have the sentences in random order, as many as an average batch of dragoman's; ``our batches`` are
+dragoman's. Tokens are those of source and target that are no padding. Memory is each process's largest resident size.
+The share of the peak counts the matrix products that the real tokens need, against the fastest product of large
+matrices that this machine was seen to do with these threads.
 """
 
 from __future__ import annotations
@@ -99,29 +101,29 @@ def quartiles(numbers: list[float]) -> str:
     return f"{statistics.median(ordered):.2f} [{ordered[quarter]:.2f} {ordered[-1 - quarter]:.2f}]"
 
 
-def compare(name: str, folder: Path, shape: dict[str, Any], threads: int, rounds: int, steps: int) -> None:
+def compare(name: str, folder: Path, shape: dict[str, Any], threads: int, rounds: int, steps: int, clock: str) -> None:
     """Take turns and print the rows of one size with one number of threads."""
     contestants = {key: Contestant(key, folder, shape, threads) for key in FIELD}
     turns: dict[tuple[str, str], list[dict[str, float]]] = {key: [] for key in FIELD}
-    peaks = [contestants[OURS].ask(kind="peak")["peak"]]
+    peaks = [contestants[OURS].ask(kind="peak", clock=clock)["peak"]]
     for number in range(rounds + 1):
         for key, contestant in contestants.items():
             answer = contestant.ask(kind="train", steps=steps)
             # The first turn warms up: allocations, kernels, page faults.
             if number:
                 turns[key].append(answer)
-        peaks.append(contestants[OURS].ask(kind="peak")["peak"])
+        peaks.append(contestants[OURS].ask(kind="peak", clock=clock)["peak"])
     for contestant in contestants.values():
         contestant.close()
 
     def speeds(key: tuple[str, str]) -> list[float]:
-        return [turn["tokens"] / turn["wall"] for turn in turns[key]]
+        return [turn["tokens"] / turn[clock] for turn in turns[key]]
 
     for key, label in FIELD.items():
         own = turns[key]
         ratios = "1" if key == OURS else quartiles([a / b for a, b in zip(speeds(OURS), speeds(key), strict=True)])
         padding = 1 - sum(turn["tokens"] for turn in own) / sum(turn["places"] for turn in own)
-        share = statistics.median(turn["flops"] / turn["wall"] for turn in own) / max(peaks)
+        share = statistics.median(turn["flops"] / turn[clock] for turn in own) / max(peaks)
         cells = [
             name, str(threads), label, f"{statistics.median(speeds(key)):,.0f}", ratios, f"{100 * padding:.1f} %",
             f"{100 * share:.0f} %", f"{max(turn['memory'] for turn in own):,.0f} MB",
@@ -152,6 +154,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--rounds", type=int, default=7, help="turns of each contestant, after one to warm up")
     parser.add_argument("--steps", type=int, default=12, help="updates in a turn (base: a quarter)")
+    parser.add_argument("--wall", action="store_true", help="wall seconds with one thread too")
     parser.add_argument("--quick", action="store_true", help="few short turns: whether it runs, not how fast")
     args = parser.parse_args()
     rounds, steps = (2, 2) if args.quick else (args.rounds, args.steps)
@@ -167,7 +170,8 @@ def main() -> None:
                 shape["batch_tokens"] //= 4
             for threads in args.threads:
                 per_turn = max(1, round(steps * SHARE_OF_STEPS[name]))
-                compare(name, Path(scratch) / "corpus", shape, threads, rounds, per_turn)
+                clock = "wall" if args.wall or threads > 1 else "cpu"
+                compare(name, Path(scratch) / "corpus", shape, threads, rounds, per_turn, clock)
 
 
 if __name__ == "__main__":

@@ -222,15 +222,15 @@ def flops(batch: Batch, shape: dict[str, Any]) -> float:
     return float(6 * (encoders * encoder + decoders * decoder + t * d * v).sum())
 
 
-def peak() -> float:
+def peak(clock: str) -> float:
     """The most operations a second that a product of large square matrices reaches, several tried."""
-    best = 0.0
+    best, now = 0.0, {"wall": time.perf_counter, "cpu": time.process_time}[clock]
     for size in (1024, 2048):
         a, b = torch.randn(size, size), torch.randn(size, size)
         for _ in range(6):
-            begun = time.perf_counter()
+            begun = now()
             torch.mm(a, b)
-            best = max(best, 2 * size**3 / (time.perf_counter() - begun))
+            best = max(best, 2 * size**3 / (now() - begun))
     return best
 
 
@@ -246,7 +246,7 @@ def main() -> None:
     for line in sys.stdin:
         job = json.loads(line)
         if job["kind"] == "peak":
-            print(json.dumps({"peak": peak()}), flush=True)
+            print(json.dumps({"peak": peak(job["clock"])}), flush=True)
             continue
         turn = [next(batches) for _ in range(job["steps"])]
         wall, cpu = time.perf_counter(), time.process_time()

@@ -54,7 +54,7 @@ def overfit(network: Transformer, seconds: float = 30.0, **changes: Any) -> list
 
 @pytest.mark.parametrize(
     "changes",
-    [{}, {"norm_first": False}, {"tie_embeddings": "all", "positions": "rotary"}, {"dropout": 0.5}, {"norm": "rms"}],
+    [{}, {"norm_first": False}, {"tie_embeddings": "all", "positions": "rotary"}, {"dropout": 0.9}, {"norm": "rms"}],
 )
 def test_a_batch_is_learned_by_heart_and_the_model_stays_as_it_was(changes: dict[str, Any]) -> None:
     network = model(**changes)
@@ -146,7 +146,7 @@ def test_the_rise() -> None:
     rates = [learning._rise(number, 40, 0.5) for number in range(60)]
     assert rates[0] == pytest.approx(0.005, abs=1e-9)
     assert rates[39:] == [0.5] * 21
-    assert all(left < right for left, right in itertools.pairwise(rates))
+    assert all(left < right for left, right in itertools.pairwise(rates[:40]))
 
 
 def test_a_rate_test_without_time_says_so() -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import math
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -445,6 +447,29 @@ def test_a_stop_finishes_what_came(models: Path, number: int) -> None:
         assert server.stop(number) == 0
         assert [answer.result().status_code for answer in answers] == [200] * 4
         assert server.log[-1] == "stopped."
+
+
+def test_a_second_signal_ends_soon(models: Path) -> None:
+    with serving(models / "first") as server, ThreadPoolExecutor(4) as pool:
+        long = "\n".join(line + str(n) for n in range(60) for line in LINES)
+        answers = [pool.submit(server.post, "/v1/translate", text=long, options={"beam_size": 16}) for _ in range(4)]
+        time.sleep(0.5)
+        server.process.send_signal(signal.SIGTERM)
+        time.sleep(0.2)
+        begun = time.monotonic()
+        assert server.stop() == 1
+        assert time.monotonic() - begun < 10
+        lost = [answer for answer in answers if answer.exception() or answer.result().status_code != 200]
+        assert len(lost) > 1, [answer.result().text[:100] for answer in answers]
+        assert "one signal lets it finish" in server.log[-1]
+
+
+def test_a_package_that_is_missing(models: Path) -> None:
+    code = "import sys; sys.modules['uvicorn'] = None; sys.argv[1:] = ['serve', 'x']; from dragoman.cli import main"
+    code += "; main.main()"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert result.returncode == 1
+    assert result.stderr == "dragoman: serving needs uvicorn, which is not installed; pip install 'dragoman[serve]'.\n"
 
 
 @pytest.mark.parametrize(

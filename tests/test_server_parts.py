@@ -253,7 +253,7 @@ def test_the_parts_of_a_text_joined_are_the_text(text: str, split: bool) -> None
 
 def test_parts_are_put_together_as_documents_are() -> None:
     translator = Translator(make_bundle())
-    for text in ("  A key. The wind!\n\n Who? ", "\n\nkey", "key\n\n", "a\r\nb", *LINES):
+    for text in ("  A key. The wind!\n\n Who? ", "\n\n\nkey \n", "key\n\n", "a\r\nb", *LINES):
         parts = parts_of(text)
         found = [translator.translate(part.body).text for part in parts]
         assert put_together(parts, found) == translator.translate_document(text)

@@ -278,6 +278,15 @@ def test_without_validation_the_last_weights_are_the_best(corpus: Path, tmp_path
     assert same(weights(run), weights(run, "best"))
 
 
+def test_time_that_is_up_before_the_first_update_leaves_a_model(corpus: Path, tmp_path: Path) -> None:
+    config = config_of(corpus, max_steps=None, max_minutes=1e-9)
+    run = train(config, tmp_path / "run", quiet=True)
+    assert [record["kind"] for record in records(run)] == ["valid", "test"]
+    assert same(weights(run), weights(run, "best"))
+    resumed = train(config_of(corpus, max_steps=2), run, resume=True, quiet=True)
+    assert [record["step"] for record in records(resumed) if record["kind"] == "train"] == [2]
+
+
 def test_another_run_s_directory_is_refused(corpus: Path, tmp_path: Path) -> None:
     train(config_of(corpus, max_steps=1), tmp_path / "run", quiet=True)
     with pytest.raises(RunError, match="--resume"):

@@ -21,11 +21,14 @@ from torch.overrides import TorchFunctionMode
 from dragoman.config import Config, DecodeConfig, ModelConfig
 from dragoman.errors import BundleError, DragomanError
 from dragoman.explain import explain
-from dragoman.files import atomic_folder, write_json, write_text
+from dragoman.files import atomic_folder, signals_kept, write_json, write_text
 from dragoman.model.transformer import Transformer
 from dragoman.text.tokenizer import TokenizerPair
 
 FORMAT_VERSION = 1
+
+# Beyond this a max_length is a slip: a table of so many positions would not fit into memory.
+MOST_POSITIONS = 1 << 24
 
 # Misfits between a weights file and its configuration that one error names.
 _SHOWN = 8
@@ -83,7 +86,7 @@ def load_unique_weights(model: torch.nn.Module, weights: dict[str, Tensor], wher
 def read_tensors(path: Path) -> dict[str, Tensor]:
     """The tensors of a safetensors file. Raises :class:`BundleError` where it is missing, cut short or damaged."""
     try:
-        with safe_open(path, framework="pt") as file:
+        with signals_kept(), safe_open(path, framework="pt") as file:
             return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  # the file is no dict
     except OSError as error:
         reason = "it is missing" if isinstance(error, FileNotFoundError) else error.strerror or "unreadable"
@@ -101,22 +104,27 @@ def save_bundle(bundle: Bundle, folder: str | os.PathLike[str]) -> None:
     folder = Path(folder)
     if folder.exists() and not _may_be_replaced(folder):
         raise DragomanError(f"{folder} exists and is no model directory; choose another place.")
+    with atomic_folder(folder) as part:
+        write_bundle(bundle, part, folder)
+
+
+def write_bundle(bundle: Bundle, part: Path, folder: Path) -> None:
+    """Fill ``part``, an empty folder that will take the place of ``folder``, with a model directory."""
     config = {
         "format_version": FORMAT_VERSION,
         "src_lang": bundle.src_lang,
         "tgt_lang": bundle.tgt_lang,
         "model": bundle.model.config.model_dump(mode="json"),
     }
-    with atomic_folder(folder) as part:
-        write_json(part / "config.json", config)
-        weights = {name: tensor.cpu().contiguous() for name, tensor in unique_weights(bundle.model).items()}
-        try:
-            save_file(weights, part / "model.safetensors")
-        except SafetensorError as error:
-            raise DragomanError(f"cannot write {folder / 'model.safetensors'}: {error}; make room for it.") from None
-        bundle.tokenizers.save(part)
-        write_json(part / "decode.json", bundle.decode.model_dump(mode="json"))
-        write_text(part / "README.md", bundle.card)
+    write_json(part / "config.json", config)
+    weights = {name: tensor.cpu().contiguous() for name, tensor in unique_weights(bundle.model).items()}
+    try:
+        save_file(weights, part / "model.safetensors")
+    except SafetensorError as error:
+        raise DragomanError(f"cannot write {folder / 'model.safetensors'}: {error}; make room for it.") from None
+    bundle.tokenizers.save(part)
+    write_json(part / "decode.json", bundle.decode.model_dump(mode="json"))
+    write_text(part / "README.md", bundle.card)
 
 
 def _may_be_replaced(folder: Path) -> bool:
@@ -160,7 +168,18 @@ def _load_model(config: ModelConfig, path: Path, dtype: torch.dtype) -> Transfor
     The file is mapped into memory, so that no second copy of it is read.
     """
     weights = read_tensors(path)
-    check_weights(empty_model(config, "meta"), weights, str(path))
+    layers = config.n_encoder_layers + config.n_decoder_layers
+    if layers > len(weights):
+        raise BundleError(
+            f"{path} holds {len(weights)} tensors, and its configuration has {layers} layers; copy the folder again."
+        )
+    try:
+        shapes = empty_model(config, "meta")
+    except (RuntimeError, TypeError, OverflowError):  # sizes whose product is beyond PyTorch's
+        raise BundleError(
+            f"{path} does not fit its configuration, whose sizes no machine has; copy it again."
+        ) from None
+    check_weights(shapes, weights, str(path))
     model = empty_model(config).to(dtype)
     load_unique_weights(model, weights, str(path))
     return model
@@ -213,7 +232,13 @@ def read_config(folder: Path) -> tuple[dict[str, Any], ModelConfig]:
     for key in ("src_lang", "tgt_lang"):
         if not isinstance(config.get(key), str):
             raise BundleError(f'{path}: "{key}" should be a language code; copy the folder again.')
-    return config, _settings(path, config.get("model"), ModelConfig)
+    model = _settings(path, config.get("model"), ModelConfig)
+    if model.max_length > MOST_POSITIONS:
+        raise BundleError(
+            f"{path}: max_length is {model.max_length}, and a model has {MOST_POSITIONS} positions at most; "
+            "copy the folder again."
+        )
+    return config, model
 
 
 def _read_json(path: Path) -> dict[str, Any]:

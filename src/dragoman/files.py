@@ -6,7 +6,9 @@ import contextlib
 import json
 import os
 import shutil
+import signal
 import tempfile
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
@@ -54,6 +56,29 @@ def atomic_file(path: str | os.PathLike[str], mode: str = "w") -> Iterator[IO[An
     finally:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(name)
+
+
+@contextlib.contextmanager
+def signals_kept() -> Iterator[None]:
+    """Hold back SIGINT and SIGTERM until the block ends: some libraries turn what a handler raises into their errors.
+
+    For blocks that are short. Signals that Python does not handle, and other threads, are left as they are.
+    """
+    before = {}
+    came: list[tuple[int, Any]] = []
+    if threading.current_thread() is threading.main_thread():
+        for number in (signal.SIGINT, signal.SIGTERM):
+            if callable(signal.getsignal(number)):
+                before[number] = signal.signal(number, lambda *seen: came.append(seen))
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    for number, frame in came[:1]:
+        handler = before[signal.Signals(number)]
+        if callable(handler):
+            handler(number, frame)
 
 
 def write_text(path: str | os.PathLike[str], text: str) -> None:

@@ -29,10 +29,11 @@ _STUCK = 0.5
 _UPDATES = 400
 _LEAST_UPDATES = 60
 _WARMUP = 20
-# A second try is not begun when more of the time than this is gone.
-_SECOND_TRY = 0.8
-# A second try is not begun when more of the time than this is gone.
-_SECOND_TRY = 0.8
+# A loss that is above this share of what it was half as many updates ago stands still; the next try has a lower rate,
+# unless more of the time than this is gone.
+_STALLED = 0.85
+_LAST_TRY = 0.05
+_NEXT_TRY = 0.8
 # A loss of so many times the first one is no noise: the first one is that of guessing.
 _DIVERGED = 1.4
 _RISE = 40
@@ -83,16 +84,17 @@ class _Learner:
 def overfit(model: Transformer, batch: Batch, config: TrainConfig, seconds: float, say: Say) -> Iterator[Finding]:
     """Learn one small batch by heart, without dropout and smoothing, for at most ``seconds``.
 
-    The rate is 0.03 / sqrt(D): 2.7e-3 at a width of 128, 1.3e-3 at 512; where the loss does not move there, half of the
-    time is kept for a second try at a fifth of it, since a deep post-norm model without warm-up may not bear the first.
+    The rate is 0.03 / sqrt(D): 2.7e-3 at a width of 128, 1.3e-3 at 512. A deep post-norm model without a long warm-up
+    does not bear that, so that a loss that stands still is tried again at a fifth of it, and at a twentieth.
     """
     rate = 0.03 * model.config.d_model**-0.5
     plain = config.changed(weight_decay=0.0, clip_norm=1.0)
     started = time.monotonic()
     first = last = math.inf
     made = 0
-    for factor in (1.0, 0.2):
+    for factor in (1.0, 0.2, _LAST_TRY):
         learner = _Learner(model, plain)
+        losses: list[float] = []
         # Dropout is off, so that the loss can reach nothing.
         learner.model.eval()
         for made in range(1, _UPDATES + 1):
@@ -105,11 +107,11 @@ def overfit(model: Transformer, batch: Batch, config: TrainConfig, seconds: floa
                 return
             if made % 50 == 0:
                 say(f"learning one batch by heart: {made} updates, loss {last:.2f}")
-            gone = time.monotonic() - started
-            stuck = last > _STUCK * first and made >= _LEAST_UPDATES
-            if last == math.inf or gone > seconds or (stuck and factor == 1.0 and gone > seconds / 2):
+            losses.append(last)
+            stalled = len(losses) >= _LEAST_UPDATES and last > _STALLED * losses[-_LEAST_UPDATES // 2]
+            if last == math.inf or time.monotonic() - started > seconds or (stalled and factor > _LAST_TRY):
                 break
-        if time.monotonic() - started > _SECOND_TRY * seconds or last <= _STUCK * first:
+        if time.monotonic() - started > _NEXT_TRY * seconds:
             break
     if last == math.inf:
         yield Finding(

@@ -182,7 +182,10 @@ def translations(
     if not total:
         return
     kinds = {
-        "are empty": (sum(not text.strip() for text in texts), "lower decode.length_penalty's opposite, min_length"),
+        "are empty": (
+            sum(not text.strip() for text in texts),
+            "raise decode.length_penalty or set decode.min_length, or train longer",
+        ),
         "are their source": (
             sum(key(text) == key(src) and len(src.split()) > 1 for src, text in zip(sources, texts, strict=True)),
             "drop copied pairs from the training text, and check the direction",
@@ -196,10 +199,6 @@ def translations(
             "train longer, or raise decode.max_length_ratio if they are cut",
         ),
     }
-    kinds["are empty"] = (
-        kinds["are empty"][0],
-        "raise decode.length_penalty or set decode.min_length, or train longer",
-    )
     for what, (number, advice) in kinds.items():
         if number > _BAD * total:
             yield Finding("warning", f"{number} of {total} translations {what}; {advice}.")

@@ -82,20 +82,14 @@ class Int8Linear:
 
     def __call__(self, x: Tensor) -> Tensor:
         """[M,I] -> [M,O]."""
-        whole, scale = quantize_rows(x)
-        if x.shape[0] == 1:
-            # One row has one scale, which the product takes along with the bias and ReLU.
-            return self._product(whole, scale.item(), self.bias, _RELU if self.relu else _PLAIN)
-        result = self._product(whole, 1.0, None, _PLAIN).mul_(scale)
+        whole, step = quantize_rows(x)
+        result: Tensor = torch.ops.onednn.qlinear_pointwise(
+            whole, 1.0, _ZERO, self.packed, self.scale, self.zero_points, None, 1.0, 0, torch.float32, _PLAIN, [], ""
+        )
+        result.mul_(step)
         if self.bias is not None:
             result.add_(self.bias)
         return result.relu_() if self.relu else result
-
-    def _product(self, whole: Tensor, scale: float, bias: Tensor | None, post: str) -> Tensor:
-        result: Tensor = torch.ops.onednn.qlinear_pointwise(
-            whole, scale, _ZERO, self.packed, self.scale, self.zero_points, bias, 1.0, 0, torch.float32, post, [], ""
-        )
-        return result
 
     def add_to(self, residual: Tensor, x: Tensor) -> Tensor:
         """``residual`` [M,O] and the product of ``x`` [M,I], added: a new tensor."""

@@ -72,6 +72,7 @@ def import_state_dict(
     tables are computed in ``dtype``. Raises :class:`ConversionError` that lists every missing and unused key,
     wrong shape and unsupported option together.
     """
+    _check_type(dtype)
     if format == native.NAME:
         return native.read(state_dict, dtype, facts)
     return read.read(_format(format), state_dict, dtype, facts)
@@ -145,6 +146,7 @@ def load(
     folder (``dragoman``, ``marian``) says all about itself. Raises :class:`ConversionError`, for a damaged folder
     of ours :class:`BundleError`.
     """
+    _check_type(dtype)
     read_in = _read(Path(path), format, dtype, dict(facts))
     return read_in if isinstance(read_in, Bundle) else read_in.bundle()
 
@@ -179,6 +181,8 @@ def convert(
     """
     outward = _facts_of(to)
     refuse_place(Path(path))
+    if Path(source).is_dir() and Path(source).resolve() in Path(path).resolve().parents:
+        raise ConversionError(f"{path} lies in {source}, which is read; choose a place outside it.")
     if to == nn_transformer.FORMAT.name and _is_torch(Path(source), format):
         # What names keys in a model around nn.Transformer names them on both sides.
         facts = {**nn_transformer.stack_facts(state_dict_of(read_weights(Path(source)))), **facts}
@@ -187,6 +191,11 @@ def convert(
         inward = {name: value for name, value in facts.items() if name not in outward}
     read_in = _read(Path(source), format, torch.float32, inward)
     return _write(read_in, Path(path), to, {name: value for name, value in facts.items() if name in outward})
+
+
+def _check_type(dtype: Any) -> None:
+    if not isinstance(dtype, torch.dtype) or not dtype.is_floating_point or dtype.itemsize < 2:
+        raise ConversionError(f"dtype is {dtype}, and a model computes in floating point; give torch.float32.")
 
 
 def _facts_of(name: str) -> tuple[str, ...]:
@@ -229,7 +238,10 @@ def _write(source: Bundle | Foreign, path: Path, name: str, facts: dict[str, Any
 
 def _format(name: str) -> Format:
     if name == ctranslate2.NAME:
-        raise ConversionError("ctranslate2 models are folders and no state dicts; write one with interop.save.")
+        raise ConversionError(
+            "ctranslate2 models are folders and no state dicts; write one with interop.save, or with dragoman convert "
+            "to a name without a suffix."
+        )
     if name not in _FORMATS:
         raise ConversionError(
             f'no format is called "{name}"{nearest(name, list(FORMATS))}; there are {", ".join(FORMATS)}.'

@@ -22,6 +22,7 @@ from dragoman.config import DecodeConfig, ModelConfig
 from dragoman.errors import ConversionError, nearest
 from dragoman.files import write_json, write_text
 from dragoman.interop.card import facts_of
+from dragoman.interop.check import judged
 from dragoman.interop.format import Settings, State, computes, refusal
 from dragoman.interop.rewrite import Rewrite
 from dragoman.interop.write import ExportPlan
@@ -42,6 +43,9 @@ _COMPUTED: Settings = {"norm": ("layer", "rms")}
 # CTranslate2 cuts sentences after this many tokens unless told otherwise, special ones included.
 _LEAST_POSITIONS = 1024
 
+# Of the largest log-probability: no quantisation that is of any use changes them so much.
+_QUANTISED = 1.0
+
 _PROBES = 8
 _PROBE_LENGTH = 24
 
@@ -60,6 +64,10 @@ class _Rewrite(Rewrite):
 def plan(config: ModelConfig) -> ExportPlan:
     """What an export of a model of this shape would rewrite, and what it would refuse."""
     refused = [refusal(_COMPUTED, config, name) for name in _COMPUTED if not computes(_COMPUTED, config, name)]
+    # A source holds a token beside its special ones, a target the start.
+    least = max(2, 1 + config.src_bos + config.src_eos)
+    if config.positions in ("learned", "table") and config.max_length < least:
+        refused.append(f"max_length is {config.max_length}, and a sentence of one token needs {least} positions")
     rewrites: list[Rewrite] = []
     if config.feed_forward == "bilinear":
         rewrites.append(
@@ -285,8 +293,8 @@ def check_folder(bundle: Bundle, folder: Path, quantization: str | None = None) 
     ours = _log_probs(model.eval(), pairs)
     model.train(was_training)
     theirs = [torch.tensor(result.log_probs) for result in results]
-    # The maximum of a tensor, unlike Python's, is NaN where any value is.
-    return torch.cat([a - b for a, b in zip(ours, theirs, strict=True)]).abs().max().item()
+    exact = quantization in (None, "float32")
+    return judged("log-probabilities", torch.cat(ours), torch.cat(theirs), 0.0 if exact else _QUANTISED)
 
 
 def _random_pairs(config: ModelConfig) -> list[tuple[list[int], list[int]]]:

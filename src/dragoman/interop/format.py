@@ -7,7 +7,7 @@ for the number of a layer.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -73,7 +73,8 @@ class Format:
     is read, and [L,1,D] is written). ``tensors`` are single tensors of ours with a place of their own. ``aliases``
     are further keys of what a key holds: one of them is enough, those that are there are equal, and all are written.
     ``partial``: tensors of ours without a place in the format are new on import, left out on export.
-    ``facts`` are those that the format alone has; ``resolve`` turns them into a table.
+    ``least_layers``: its code runs with so many layers in each stack. ``facts`` are those that the format alone has;
+    ``resolve`` turns them into a table.
     """
 
     name: str
@@ -90,6 +91,7 @@ class Format:
     aliases: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     variants: Mapping[str, Variant] = field(default_factory=dict)
     partial: bool = False
+    least_layers: int = 0
     facts: tuple[str, ...] = ()
     resolve: Resolve | None = None
 
@@ -158,9 +160,10 @@ def computes(revision: Settings, config: ModelConfig, name: str) -> bool:
     return value in revision[name]
 
 
-def refusal(revision: Settings, config: ModelConfig, name: str) -> str:
-    """Why the revision cannot compute the configuration's value of a field."""
-    known = " or ".join(_show(value) for value in revision[name])
+def refusal(revision: Settings, config: ModelConfig, name: str, others: Iterable[Settings] = ()) -> str:
+    """Why the revision cannot compute the configuration's value of a field; ``others`` would be as good."""
+    values = dict.fromkeys(value for each in (revision, *others) for value in each.get(name, ()))
+    known = " or ".join(_show(value) for value in values)
     return f"{name} is {_show(setting(config, name))}, and its code knows {known} only"
 
 

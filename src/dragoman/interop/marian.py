@@ -68,7 +68,7 @@ def resolve(facts: dict[str, Any], weights: Mapping[str, Tensor] | None) -> tupl
     facts = dict(facts)
     if weights is not None:
         facts = {"tie_embeddings": _tie(weights), **_ids(weights), **facts}
-    if facts["tie_embeddings"] not in _EMBEDDINGS:
+    if not isinstance(facts["tie_embeddings"], str) or facts["tie_embeddings"] not in _EMBEDDINGS:
         return FORMAT, facts, []  # the configuration will say what is wrong with it
     fmt = _table(facts["tie_embeddings"], weights)
     if weights is not None and BIAS not in weights:

@@ -25,7 +25,7 @@ from dragoman.errors import BundleError, ConversionError
 from dragoman.files import write_json, write_text
 from dragoman.interop import read, write
 from dragoman.interop.card import facts_of
-from dragoman.interop.check import random_ids
+from dragoman.interop.check import judged, random_ids
 from dragoman.interop.marian import FORMAT, POSITIONS
 from dragoman.interop.marian_config import MODEL_TYPE, id_reasons, marian_config, model_facts
 from dragoman.interop.marian_decode import decode_settings, generation_config, lost_settings
@@ -70,7 +70,7 @@ def load_folder(path: Path, facts: Mapping[str, Any], dtype: torch.dtype = torch
     reasons += [*more, *_misfits(model_told, tokenizers)]
     if reasons:
         raise ConversionError(f"cannot read {path} as {FORMAT.name}: {'; '.join(reasons)}.")
-    model = read.read(FORMAT, _weights(path), dtype, model_told)
+    model = read.read(FORMAT, _weights(path), dtype, model_told, str(path))
     langs = {ours: str(facts.get(ours) or told.get(theirs) or ours[:3]) for ours, theirs in _LANGUAGES.items()}
     bundle = Bundle(model, tokenizers, decode, **langs)
     bundle.card = _card(bundle, path, differences)
@@ -136,7 +136,7 @@ def _weights(path: Path) -> Mapping[str, Any]:
         return read_weights(found)
     where = _read_json(found).get("weight_map")
     if not isinstance(where, dict) or not all(
-        isinstance(name, str) and Path(name).name == name for name in where.values()
+        isinstance(name, str) and Path(name).name == name != "" and "\0" not in name for name in where.values()
     ):
         raise ConversionError(f"{found} names no files of weights beside it; copy it again.")
     parts = {name: read_weights(path / name) for name in sorted(set(where.values()))}
@@ -248,7 +248,7 @@ def check_folder(bundle: Bundle, folder: Path) -> float:
     theirs = _their_logits(folder, src, tgt, mask)
     if theirs is None:
         theirs = load_folder(folder, {}, torch.float64).model(src, tgt, mask)
-    return float((ours - theirs).abs().max())
+    return judged("logits", ours, theirs)
 
 
 def _their_logits(folder: Path, src: Tensor, tgt: Tensor, mask: Tensor) -> Tensor | None:

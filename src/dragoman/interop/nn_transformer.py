@@ -51,9 +51,11 @@ def _stacks(encoder: str, decoder: str) -> dict[str, str]:
 def resolve(facts: dict[str, Any], keys: Collection[str] | None) -> tuple[Format, dict[str, Any], list[str]]:
     """The table for these facts, the facts that are left, and what is wrong; ``keys`` is None on export."""
     facts = dict(facts)
-    problems: list[str] = []
-    if facts.get("variant", "post_norm") == "pre_norm":
-        facts.setdefault("norm_first", True)
+    problems = _not_names(facts)
+    if keys is not None and facts.get("variant") in ("pre_norm", "post_norm"):
+        first = facts["variant"] == "pre_norm"
+        if facts.setdefault("norm_first", first) is not first:
+            problems.append(f"variant={facts['variant']} and norm_first={facts['norm_first']} contradict each other")
     encoder, decoder = _stack_names(facts, keys, problems)
     modules = _stacks(encoder, decoder)
     named = [name for name in _AROUND if name in facts]
@@ -69,6 +71,16 @@ def resolve(facts: dict[str, Any], keys: Collection[str] | None) -> tuple[Format
         if not any(re.search(r"\.norm1\.bias$", key) for key in keys):
             fmt = replace(fmt, norm={"weight": "weight"})
     return fmt, facts, problems
+
+
+def _not_names(facts: dict[str, Any]) -> list[str]:
+    """Takes out of the facts those that should name keys and do not; what is wrong with them."""
+    problems = []
+    for name in (*_AROUND, "encoder", "decoder"):
+        # The stacks may stand at the root of the names.
+        if name in facts and not (isinstance(facts[name], str) and (facts[name] or name not in _AROUND)):
+            problems.append(f"{name} should name a module, and {facts.pop(name)!r} is no name")
+    return problems
 
 
 def stack_facts(keys: Collection[str]) -> dict[str, str]:
@@ -89,9 +101,13 @@ def _stack_names(facts: dict[str, Any], keys: Collection[str] | None, problems: 
     for stack, prefixes in found.items():
         if len(prefixes) > 1 and stack not in facts:
             problems.append(f"{' and '.join(prefixes)} may each be the {stack}; name one with {stack}=")
-        default = prefixes[0] if prefixes else f"{stack}."
-        names.append(f"{str(facts.pop(stack)).removesuffix('.')}." if stack in facts else default)
+        names.append(prefix_of(facts.pop(stack)) if stack in facts else prefixes[0] if prefixes else f"{stack}.")
     return names[0], names[1]
+
+
+def prefix_of(stack: str) -> str:
+    """What the keys of a stack of this name begin with."""
+    return f"{stack.removesuffix('.')}." if stack else ""
 
 
 def _tie(modules: Mapping[str, str]) -> str:
@@ -103,12 +119,12 @@ def _tie(modules: Mapping[str, str]) -> str:
 def _position_keys(facts: dict[str, Any], keys: Collection[str] | None, problems: list[str]) -> tuple[str, str] | None:
     """The keys that ``positions`` names; a kind of positions is left among the facts."""
     given = facts.get("positions")
-    if given is None or given in _KINDS:
+    if given is None or (isinstance(given, str) and given in _KINDS):
         return None
     del facts["positions"]
-    parts = given.split(",") if isinstance(given, str) else list(given)
-    if len(parts) not in (1, 2):
-        problems.append("positions names one key, or the source's and the target's")
+    parts = given.split(",") if isinstance(given, str) else given
+    if not isinstance(parts, list | tuple) or len(parts) not in (1, 2) or not all(_is_name(part) for part in parts):
+        problems.append("positions names one key, or the source's and the target's with a comma between")
         return None
     named = [part if keys is None or part in keys else f"{part}.weight" for part in parts]
     problems.extend(
@@ -117,6 +133,10 @@ def _position_keys(facts: dict[str, Any], keys: Collection[str] | None, problems
         if keys is not None and key not in keys
     )
     return named[0], named[-1]
+
+
+def _is_name(part: Any) -> bool:
+    return isinstance(part, str) and part != ""
 
 
 FORMAT = Format(
@@ -134,6 +154,8 @@ FORMAT = Format(
     revisions=(_BIASED,),
     variants={"post_norm": Variant(), "pre_norm": Variant()},
     partial=True,
+    # Both stacks of PyTorch's look into their first layer.
+    least_layers=1,
     facts=(*_AROUND, "positions", "encoder", "decoder", "variant"),
     resolve=resolve,
 )

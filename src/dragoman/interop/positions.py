@@ -6,7 +6,7 @@ Shapes: L length of the table, D ``d_model``.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import torch
@@ -33,15 +33,18 @@ def published_sinusoids(length: int, d_model: int, dtype: torch.dtype) -> Tensor
     return table.to(dtype)
 
 
-def kind_of(table: Tensor) -> str:
+def kind_of(table: Tensor, known: Collection[str] = ()) -> str:
     """The kind of positions that a table [L,D] holds; what is no sinusoid has been learned.
+
+    Tables of one or two columns are sinusoids of either order: then it is the one that is ``known``.
 
     The tolerance allows for angles rounded to float32 (an error of L · 2^-23 and a little more) and for tables
     stored with less precision than that.
     """
     length, d_model = table.shape
     tolerance = max(1e-3, length * 2.0**-21, 4 * torch.finfo(table.dtype).eps)
-    for kind, make in (("sinusoidal", sinusoid_table), ("sinusoidal_halves", sinusoid_halves_table)):
+    makers = (("sinusoidal", sinusoid_table), ("sinusoidal_halves", sinusoid_halves_table))
+    for kind, make in sorted(makers, key=lambda pair: pair[0] not in known):
         if torch.allclose(table.double(), make(length, d_model), rtol=0.0, atol=tolerance):
             return kind
     return "learned"
@@ -71,7 +74,7 @@ class PositionTables:
             if key in tensors:
                 self.keys.add(key)
                 self._read(side, key, tensors[key], fmt.position_axis)
-        kinds = {kind_of(table) for table in self.tables.values()}
+        kinds = {kind_of(table, fmt.allowed("positions")) for table in self.tables.values()}
         self.kind = kinds.pop() if len(kinds) == 1 else None
         if kinds:
             self.unsupported.append(f"{' and '.join(sorted(self.keys))} hold different kinds of positions")

@@ -3,25 +3,31 @@
 from __future__ import annotations
 
 import math
+import re
 import warnings
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from dragoman.bundle import empty_model
+from dragoman.bundle import MOST_POSITIONS, empty_model
 from dragoman.config import ModelConfig
 from dragoman.errors import ConfigError, ConversionError, nearest
 from dragoman.interop import infer
-from dragoman.interop.checkpoint import state_dict_of
+from dragoman.interop.checkpoint import flaw_of, is_finite, some_of, state_dict_of, weight_of
 from dragoman.interop.format import Format, Slot, State, Variant, computes, refusal, same
 from dragoman.interop.positions import PositionTables
 from dragoman.model.transformer import Transformer
 from dragoman.presets import PRESETS
 
+# What ``tie_embeddings`` may make one matrix.
+_EMBEDDING = re.compile(r"((src|tgt)_embedding|output)\.weight$")
+_IDS = ("src_pad_id", "tgt_pad_id", "bos_id", "eos_id")
 _SIZES = ("d_model", "d_ff", "src_vocab_size", "tgt_vocab_size", "n_encoder_layers", "n_decoder_layers")
+_NUMBERS = (*_SIZES, "max_length", *_IDS)
 
 
 @dataclass
@@ -32,8 +38,9 @@ class Problems:
     unused: list[str] = field(default_factory=list)
     wrong_shape: list[str] = field(default_factory=list)
     unsupported: list[str] = field(default_factory=list)
+    not_finite: list[str] = field(default_factory=list)
 
-    def raise_any(self, name: str) -> None:
+    def raise_any(self, name: str, where: str) -> None:
         """Raise one :class:`ConversionError` with everything in it, if there is anything."""
         parts = []
         for title, items in (
@@ -41,29 +48,37 @@ class Problems:
             ("unused", self.unused),
             ("wrong shape", self.wrong_shape),
             ("unsupported", self.unsupported),
+            ("with numbers that are not finite", some_of(self.not_finite)),
         ):
             if items:
                 parts.append(f"{title}: {', '.join(dict.fromkeys(items))}")
         if parts:
             raise ConversionError(
-                f"cannot read these weights as {name}: {'; '.join(parts)}; check the format and the facts given."
+                f"cannot read {where} as {name}: {'; '.join(parts)}; check the format and the facts given."
             )
 
 
-def read(fmt: Format, checkpoint: Mapping[str, Any], dtype: torch.dtype, facts: dict[str, Any]) -> Transformer:
-    """The model that the weights make, in evaluation mode. The caller's tensors are copied, never changed."""
+def read(
+    fmt: Format,
+    checkpoint: Mapping[str, Any],
+    dtype: torch.dtype,
+    facts: dict[str, Any],
+    where: str = "these weights",
+) -> Transformer:
+    """The model that the weights make, in evaluation mode. The caller's tensors are copied, never changed.
+
+    ``where`` names the weights in errors.
+    """
     problems = Problems()
     facts = dict(facts)
-    tensors = _tensors(state_dict_of(checkpoint), problems)
+    tensors = _tensors(state_dict_of(checkpoint), dtype, problems)
     fmt, facts, wrong = fmt.resolved(facts, tensors)
     problems.unsupported.extend(wrong)
     _fold_aliases(fmt.aliases, tensors, problems)
     layers = {f"n_{stack}_layers": infer.count_layers(fmt, tensors, stack) for stack in ("encoder", "decoder")}
     slots = fmt.slots(layers["n_encoder_layers"], layers["n_decoder_layers"])
     if not any(slot.key in tensors for slot in slots.values()):
-        raise ConversionError(
-            f"none of the {len(tensors)} keys is one of {fmt.name}'s; give the format that the weights have."
-        )
+        raise no_keys(fmt.name, tensors, where)
     tables = PositionTables(fmt, tensors)
     problems.wrong_shape.extend(tables.wrong_shape)
     problems.unsupported.extend(tables.unsupported)
@@ -80,7 +95,8 @@ def read(fmt: Format, checkpoint: Mapping[str, Any], dtype: torch.dtype, facts: 
     state = _position_state(fmt, config, tables, table, problems)
     _check_keys(slots, tensors, expected, set(tables.keys), problems)
     _check_tie(config, slots, tensors, problems)
-    problems.raise_any(fmt.name)
+    _check_uses(slots, set(tables.keys), problems)
+    problems.raise_any(fmt.name, where)
     for name in expected:
         if name not in state:
             state[name] = _value(slots.get(name), tensors, expected[name])
@@ -90,15 +106,24 @@ def read(fmt: Format, checkpoint: Mapping[str, Any], dtype: torch.dtype, facts: 
     return model.eval()
 
 
-def _tensors(state_dict: Mapping[str, Any], problems: Problems) -> dict[str, Tensor]:
-    """The entries that are tensors of numbers; the others are listed."""
+def no_keys(name: str, keys: Collection[str], where: str) -> ConversionError:
+    """The error for weights of which no key is one of the format's."""
+    some = f" ({', '.join(some_of(keys))})" if keys else ""
+    return ConversionError(
+        f"none of the {len(keys)} keys of {where}{some} is one of {name}'s; give the format that the weights have."
+    )
+
+
+def _tensors(state_dict: Mapping[str, Any], dtype: torch.dtype, problems: Problems) -> dict[str, Tensor]:
+    """The entries that are tensors of numbers; the others, and those with numbers that are not finite, are listed."""
     tensors = {}
     for key, value in state_dict.items():
-        if isinstance(value, Tensor) and value.is_floating_point() and value.layout == torch.strided:
-            tensors[key] = value.detach()
-        else:
-            kind = f"{value.dtype}" if isinstance(value, Tensor) else type(value).__name__
-            problems.unsupported.append(f"{key} holds {kind}, not floating-point numbers")
+        if flaw := flaw_of(value):
+            problems.unsupported.append(f"{key} holds {flaw}")
+            continue
+        tensors[key] = weight_of(value)
+        if not is_finite(tensors[key], dtype):
+            problems.not_finite.append(key)
     return tensors
 
 
@@ -129,6 +154,7 @@ def _config(fmt: Format, seen: dict[str, Any], facts: dict[str, Any], problems: 
     for name in [name for name in facts if name not in ModelConfig.model_fields]:
         problems.unsupported.append(f'unknown fact "{name}"{nearest(name, [*ModelConfig.model_fields, *fmt.facts])}')
         del facts[name]
+    problems.unsupported.extend(beyond(facts))
     for name in [name for name in _SIZES if name in facts]:
         if name in seen and facts[name] != seen[name]:
             problems.unsupported.append(f"{name}={facts[name]} was said, and the weights have {seen[name]}")
@@ -145,7 +171,7 @@ def _config(fmt: Format, seen: dict[str, Any], facts: dict[str, Any], problems: 
         seen["attention_bias"] = seen["attention_bias"] == "qkvo"
     safe = {**PRESETS[fmt.preset], "n_heads": 1, **({"feed_forward": "swiglu"} if gated else {}), **seen}
     safe = {"d_model": 1, "d_ff": 1, **safe}
-    ids = {name: facts.get(name, safe.get(name, 3)) for name in ("src_pad_id", "tgt_pad_id", "bos_id", "eos_id")}
+    ids = {name: facts.get(name, safe.get(name, 3)) for name in _IDS}
     least = 1 + max((value for value in ids.values() if isinstance(value, int)), default=3)
     safe = {"src_vocab_size": least, "tgt_vocab_size": least, **safe}
     try:
@@ -155,18 +181,23 @@ def _config(fmt: Format, seen: dict[str, Any], facts: dict[str, Any], problems: 
         return ModelConfig(**{**safe, **dict.fromkeys(ids, 0)})
 
 
+def beyond(facts: dict[str, Any]) -> list[str]:
+    """Takes sizes and ids out of the facts for which no machine has room; what is wrong with them."""
+    found = [
+        name for name in _NUMBERS if isinstance(facts.get(name), int | float) and not facts[name] <= MOST_POSITIONS
+    ]
+    return [f"{name}={facts.pop(name)} is beyond any model: give {MOST_POSITIONS} at most" for name in found]
+
+
 def _check_settings(fmt: Format, config: ModelConfig, problems: Problems) -> None:
     """The revision that fits best must fit; a tie is checked on the weights themselves."""
-    reasons = [
-        [
-            refusal(revision, config, name)
-            for name in revision
-            if name != "tie_embeddings" and not computes(revision, config, name)
-        ]
+    fields = [
+        [name for name in revision if name != "tie_embeddings" and not computes(revision, config, name)]
         for revision in fmt.revisions
     ]
-    fewest = min(range(len(reasons)), key=lambda index: len(reasons[index]))
-    problems.unsupported.extend(reasons[fewest])
+    best = min(range(len(fields)), key=lambda index: len(fields[index]))
+    as_good = [revision for revision, names in zip(fmt.revisions, fields, strict=True) if {*names} <= {*fields[best]}]
+    problems.unsupported.extend(refusal(fmt.revisions[best], config, name, as_good) for name in fields[best])
 
 
 def _position_state(
@@ -219,6 +250,14 @@ def _check_tie(
         keys = [slots[part].key for part in (f"{name}.weight", "output.weight") if part in slots]
         if len(keys) == 2 and all(key in tensors for key in keys) and not torch.equal(*(tensors[key] for key in keys)):
             problems.unsupported.append(f"tie_embeddings is {config.tie_embeddings}, and {' and '.join(keys)} differ")
+
+
+def _check_uses(slots: Mapping[str, Slot], positions: set[str], problems: Problems) -> None:
+    """No key stands for two things, but for matrices that are tied; facts could name one twice."""
+    uses = Counter((slot.key, slot.part) for name, slot in slots.items() if not _EMBEDDING.match(name))
+    uses.update((key, 0) for key in {slot.key for name, slot in slots.items() if _EMBEDDING.match(name)} | positions)
+    twice = [key for (key, _), count in uses.items() if count > 1]
+    problems.unsupported.extend(f"{key} was named for two things" for key in twice)
 
 
 def _value(slot: Slot | None, tensors: Mapping[str, Tensor], shape: torch.Size) -> Tensor:

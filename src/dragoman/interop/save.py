@@ -10,10 +10,10 @@ from typing import Any
 
 from torch import Tensor
 
-from dragoman.bundle import Bundle, load_bundle, save_bundle
+from dragoman.bundle import Bundle, load_bundle, write_bundle
 from dragoman.errors import ConversionError
 from dragoman.files import atomic_folder
-from dragoman.interop import check, ctranslate2, marian, marian_folder, native, read, write
+from dragoman.interop import check, ctranslate2, marian, marian_folder, native, nn_transformer, read, write
 from dragoman.interop.format import Format
 from dragoman.interop.load import refuse_facts
 from dragoman.interop.weights import SUFFIXES, read_weights, written_weights
@@ -31,7 +31,9 @@ class Saved:
 
 
 def refuse_place(path: Path) -> None:
-    """Raise :class:`ConversionError` where something stands already; an empty folder does not count."""
+    """Raise :class:`ConversionError` where something stands already; an empty folder does not count, a link does."""
+    if path.is_symlink():
+        raise ConversionError(f"{path} is a link; remove it, or choose another place.")
     if path.exists() and not (path.is_dir() and not any(path.iterdir())):
         raise ConversionError(f"{path} exists; remove it, or choose another place.")
 
@@ -47,9 +49,11 @@ def save_weights(fmt: Format | None, model: Transformer, path: Path, facts: dict
         refuse_facts(native.NAME, facts)
         with written_weights(lambda: native.write(model), path) as part:
             checks = {"logits": check.largest_difference(model, _own_again(model, part))}
+            refuse_place(path)
         return Saved(name, path, [], checks)
     with written_weights(lambda: write.write(fmt, model, facts), path) as part:
         checks = _compared(fmt, model, part, facts)
+        refuse_place(path)
     return Saved(name, path, write.plan(fmt, model.config).steps, checks)
 
 
@@ -70,7 +74,7 @@ def _compared(fmt: Format, model: Transformer, path: Path, facts: Mapping[str, A
     if fmt.name != "torch" or "src_embedding" in facts:
         checks["logits"] = check.largest_difference(model, again)
     if fmt.name == "torch":
-        prefixes = [str(facts.get(stack, stack)).removesuffix(".") + "." for stack in ("encoder", "decoder")]
+        prefixes = [nn_transformer.prefix_of(facts.get(stack, stack)) for stack in ("encoder", "decoder")]
         checks["nn.Transformer"] = check.torch_difference(again, _tensors(state), *prefixes)
     return checks
 
@@ -83,14 +87,18 @@ def save_folder(name: str, bundle: Bundle, path: Path, facts: dict[str, Any]) ->
     """A model's folder, our own, Marian's or CTranslate2's, compared before it takes its place."""
     if name == native.NAME:
         refuse_facts(name, facts)
-        save_bundle(bundle, path)
-        again = load_bundle(path, dtype=bundle.model.output.weight.dtype)
-        return Saved(name, path, [], {"logits": check.largest_difference(bundle.model, again.model)})
+        with atomic_folder(path) as part:
+            write_bundle(bundle, part, path)
+            again = load_bundle(part, dtype=bundle.model.output.weight.dtype)
+            checks = {"logits": check.largest_difference(bundle.model, again.model)}
+            refuse_place(path)
+        return Saved(name, path, [], checks)
     if name == marian.FORMAT.name:
         refuse_facts(name, facts)
         with atomic_folder(path) as part:
             marian_folder.save_folder(bundle, part)
             checks = {"logits": marian_folder.check_folder(bundle, part)}
+            refuse_place(path)
         return Saved(name, path, write.plan(marian.FORMAT, bundle.model.config).steps, checks)
     quantization = facts.pop("quantization", None)
     if facts:
@@ -98,4 +106,5 @@ def save_folder(name: str, bundle: Bundle, path: Path, facts: dict[str, Any]) ->
     with atomic_folder(path) as part:
         ctranslate2.save_folder(bundle, part, quantization)
         checks = {"log-probabilities": ctranslate2.check_folder(bundle, part, quantization)}
+        refuse_place(path)
     return Saved(name, path, ctranslate2.plan(bundle.model.config).steps, checks)

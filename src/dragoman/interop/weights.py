@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import pickle
+import struct
+import warnings
+import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -17,6 +20,11 @@ from dragoman.bundle import read_tensors
 from dragoman.errors import BundleError, ConversionError
 from dragoman.files import atomic_file
 
+# Weights shrink by a tenth; only a file of hardly anything but zeros unpacks to more than this times its size.
+_EXPANSION = 100
+# An archive that unpacks to less than this, in bytes, is never refused; its list of names and shapes is beyond it.
+_LARGEST_INDEX = 1 << 26
+
 SUFFIXES = (".pt", ".pth", ".bin", ".ckpt", ".safetensors")
 
 
@@ -28,8 +36,9 @@ def read_weights(path: Path) -> Mapping[str, Any]:
     try:
         with path.open("rb") as file:
             start = file.read(9)
-    except OSError as error:
-        raise ConversionError(f"cannot read {path}: {error.strerror or error}; give a file of weights.") from None
+    except (OSError, ValueError) as error:  # ValueError: a name that no file can have
+        reason = getattr(error, "strerror", None) or error
+        raise ConversionError(f"cannot read {path}: {reason}; give a file of weights.") from None
     if start[8:] == b"{":  # the length of a header, and the header
         try:
             return read_tensors(path)
@@ -37,12 +46,16 @@ def read_weights(path: Path) -> Mapping[str, Any]:
             raise ConversionError(str(error)) from None
     if not start.startswith((b"PK\x03\x04", b"\x80")):  # a zip archive, or a pickle as torch.save wrote before
         raise ConversionError(f"{path} is no file of weights; give what torch.save wrote, or a safetensors file.")
+    # Files of old, which are no zip archives, cannot be mapped.
+    mapped = start.startswith(b"PK") and _is_stored(path)
     try:
-        # Files of old, which are no zip archives, cannot be mapped.
-        content = torch.load(path, map_location="cpu", weights_only=True, mmap=start.startswith(b"PK\x03\x04"))
+        with warnings.catch_warnings():
+            # PyTorch warns of pickle protocols that it reads all the same.
+            warnings.simplefilter("ignore")
+            content = torch.load(path, map_location="cpu", weights_only=True, mmap=mapped)
     except (OSError, RuntimeError, pickle.UnpicklingError, EOFError, SafetensorError) as error:
         raise ConversionError(_reason(path, error)) from None
-    except (LookupError, ValueError, AttributeError) as error:
+    except (LookupError, ValueError, AttributeError, TypeError, RecursionError) as error:
         raise ConversionError(_reason(path, error)) from None
     if not isinstance(content, Mapping):
         raise ConversionError(
@@ -50,6 +63,26 @@ def read_weights(path: Path) -> Mapping[str, Any]:
             "save model.state_dict() and give that file."
         )
     return content
+
+
+def _is_stored(path: Path) -> bool:
+    """Whether the records of an archive lie in it as they are: PyTorch would map compressed bytes as numbers.
+
+    Raises :class:`ConversionError` for an archive that is damaged, or that is made to fill the memory.
+    """
+    try:
+        with zipfile.ZipFile(path) as archive:
+            records = archive.infolist()
+    except (OSError, ValueError, RuntimeError, struct.error, zipfile.BadZipFile) as error:
+        raise ConversionError(_reason(path, error)) from None
+    whole = sum(record.file_size for record in records)
+    index = max((record.file_size for record in records if record.filename.endswith(".pkl")), default=0)
+    if whole > max(_EXPANSION * path.stat().st_size, _LARGEST_INDEX) or index > _LARGEST_INDEX:
+        raise ConversionError(
+            f"{path} would unpack to {whole / 1e6:.0f} MB from {path.stat().st_size / 1e6:.1f}, as no file of weights "
+            "does; save model.state_dict() anew and give that file."
+        )
+    return all(record.compress_type == zipfile.ZIP_STORED for record in records)
 
 
 def _reason(path: Path, error: Exception) -> str:
@@ -76,6 +109,12 @@ def written_weights(make: Callable[[], Mapping[str, Tensor]], path: Path) -> Ite
             except SafetensorError as error:
                 raise ConversionError(f"cannot write {path}: {error}; make room for it.") from None
         else:
-            torch.save(dict(make()), stream)
-            stream.flush()
+            state = dict(make())
+            try:
+                torch.save(state, stream)
+                stream.flush()
+            except RuntimeError as error:  # what PyTorch's writer makes of a full disk
+                raise ConversionError(f"cannot write {path}: {str(error).splitlines()[0]}; make room for it.") from None
+            finally:
+                del state
         yield part

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from dragoman.config import ModelConfig
 from dragoman.errors import ConversionError, nearest
-from dragoman.interop.format import Format, Slot, State, computes, refusal
+from dragoman.interop.format import Format, Settings, Slot, State, computes, refusal
 from dragoman.interop.positions import write_positions
 from dragoman.interop.rewrite import Rewrite, towards
 from dragoman.model.transformer import Transformer
@@ -35,19 +35,29 @@ class ExportPlan:
 
 def plan(fmt: Format, config: ModelConfig) -> ExportPlan:
     """The way to the revision of the format that refuses least and rewrites least."""
-    plans = []
-    for revision in fmt.revisions:
-        rewrites, refused = [], []
-        for name, values in revision.items():
-            if computes(revision, config, name):
-                continue
-            ways = [way for value in values if (way := towards(config, name, value)) is not None]
-            if ways:
-                rewrites.append(ways[0])
-            else:
-                refused.append(refusal(revision, config, name))
-        plans.append(ExportPlan(fmt.name, tuple(rewrites), tuple(refused)))
-    return min(plans, key=lambda each: (len(each.refused), len(each.rewrites)))
+    ways = [_way(revision, config) for revision in fmt.revisions]
+    best = min(range(len(ways)), key=lambda index: (len(ways[index][1]), len(ways[index][0])))
+    rewrites, fields = ways[best]
+    as_good = [revision for revision, (_, refused) in zip(fmt.revisions, ways, strict=True) if {*refused} <= {*fields}]
+    refused = [refusal(fmt.revisions[best], config, name, as_good) for name in fields]
+    for name in ("n_encoder_layers", "n_decoder_layers"):
+        if getattr(config, name) < fmt.least_layers:
+            refused.append(f"{name} is {getattr(config, name)}, and its code runs with {fmt.least_layers} or more")
+    return ExportPlan(fmt.name, tuple(rewrites), tuple(refused))
+
+
+def _way(revision: Settings, config: ModelConfig) -> tuple[list[Rewrite], list[str]]:
+    """The rewritings that lead to a revision, and the fields that none of them brings there."""
+    rewrites, refused = [], []
+    for name, values in revision.items():
+        if computes(revision, config, name):
+            continue
+        ways = [way for value in values if (way := towards(config, name, value)) is not None]
+        if ways:
+            rewrites.append(ways[0])
+        else:
+            refused.append(name)
+    return rewrites, refused
 
 
 def write(fmt: Format, model: Transformer, facts: dict[str, Any]) -> State:
@@ -55,6 +65,7 @@ def write(fmt: Format, model: Transformer, facts: dict[str, Any]) -> State:
     fmt, facts, problems = fmt.resolved({**facts, "tie_embeddings": model.config.tie_embeddings}, None)
     facts.pop("tie_embeddings", None)
     facts.pop("variant", None)
+    problems += _kind_problems(fmt, facts, model.config)
     problems += [f'unknown fact "{name}"{nearest(name, list(fmt.facts))}' for name in facts]
     way = plan(fmt, model.config)
     problems += way.refused
@@ -73,6 +84,15 @@ def write(fmt: Format, model: Transformer, facts: dict[str, Any]) -> State:
     return {key: tensor.to("cpu", copy=True).contiguous() for key, tensor in written.items()}
 
 
+def _kind_problems(fmt: Format, facts: dict[str, Any], config: ModelConfig) -> list[str]:
+    """Takes a kind of positions out of the facts, which names no key; what is wrong with it."""
+    said = facts.get("positions") if "positions" in fmt.facts else None
+    if said is None:
+        return []
+    del facts["positions"]
+    return [] if said == config.positions else [f"positions={said} was said, and the model's are {config.positions}"]
+
+
 def _gathered(slots: dict[str, Slot], state: State) -> tuple[State, list[str]]:
     """Our tensors under foreign keys, slices put together; and the keys where two different ones meet."""
     parts: dict[str, list[Tensor]] = {}
@@ -89,7 +109,10 @@ def _gathered(slots: dict[str, Slot], state: State) -> tuple[State, list[str]]:
 
 
 def _table_problems(fmt: Format, config: ModelConfig, state: State) -> list[str]:
-    """A fixed table goes out only where the format's code makes the same one."""
+    """A table goes out where the format has a key for it, or where its code makes the same one."""
+    own = config.positions in ("learned", "table")
+    if own and "positions" in fmt.facts and fmt.positions is None and "src_embedding" in fmt.modules:
+        return [f"its positions are a {config.positions} table, and no key for it was named (give positions=KEY)"]
     if config.positions == "table" and fmt.variants and "table" in fmt.allowed("positions"):
         tables = [
             variant.table(config.max_length, config.d_model) for variant in fmt.variants.values() if variant.table
@@ -98,7 +121,7 @@ def _table_problems(fmt: Format, config: ModelConfig, state: State) -> list[str]
             ours = state[f"{side}_positions.weight"]
             if tables and not any(torch.equal(table.to(ours), ours) for table in tables):
                 return ["its position table is none that the code makes"]
-    shared = config.positions in ("learned", "table") and fmt.positions is not None and len(set(fmt.positions)) == 1
+    shared = own and fmt.positions is not None and len(set(fmt.positions)) == 1
     if shared and not torch.equal(state["src_positions.weight"], state["tgt_positions.weight"]):
         return ["the one key for positions would hold two tables that differ"]
     return []

@@ -18,9 +18,9 @@ from dragoman.translator import Translator
 # Of a batch, at least one place in two is a token and no padding, beside this many places.
 _SLACK = 64
 # Clients that were answered together ask again together, and a batch of all of them costs less than two of halves: the
-# next batch waits this share of the last one's time for them, no longer than these seconds, and no longer than the
-# last of these after one that came. Where the last batch was of one request, nobody waits.
-_SHARE, _LONGEST, _GAP = 0.25, 0.02, 0.02
+# next batch waits for them as long as no such time in seconds passes without one, at most this share of the time that
+# the last one took, and at most these seconds. After a batch of one request nobody waits.
+_GAP, _SHARE, _LONGEST = 0.005, 0.25, 0.05
 # Seconds that a client is told to wait, at most; and what a model does in a second before it was measured, in tokens.
 _LONGEST_WAIT, _FIRST_RATE = 60, 1000.0
 
@@ -123,10 +123,12 @@ class Queue:
             self._entries.append(entry)
             self._changed.notify()
 
-    def close(self) -> None:
-        """Take nothing more; what is there is still given out."""
+    def close(self, *, drop: bool = False) -> None:
+        """Take nothing more; what is there is still given out, unless it is dropped."""
         with self._changed:
             self._closed = True
+            if drop:
+                self._entries.clear()
             self._changed.notify_all()
 
     def take(self) -> Batch | Alone | Dead | None:
@@ -156,11 +158,9 @@ class Queue:
 
     def _gather(self, seconds: float) -> None:
         """Wait for more requests, for some seconds at most, and only as long as they keep coming."""
-        now = time.monotonic()
-        end = now + seconds
-        wait = seconds
-        while now < end and not self._closed and self._changed.wait(min(wait, end - now)):
-            now, wait = time.monotonic(), _GAP
+        end = time.monotonic() + seconds
+        while not self._closed and (left := end - time.monotonic()) > 0 and self._changed.wait(min(_GAP, left)):
+            pass
 
     def _batch(self, first: Texts) -> Batch:
         batch: Batch = []

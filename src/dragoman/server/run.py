@@ -36,6 +36,11 @@ class _Server(uvicorn.Server):
         yield
 
 
+def _is_news(record: logging.LogRecord) -> bool:
+    """Whether a record is for the operator: what a translator warns of stands in its answer, for the client."""
+    return record.levelno != logging.WARNING or not str(record.threadName).startswith("model ")
+
+
 def listen(host: str, port: int) -> socket.socket:
     """A socket at an address; port 0 takes a free one. Raises :class:`RunError`."""
     try:
@@ -55,7 +60,7 @@ def address(listener: socket.socket) -> str:
 def serve(service: Service, listener: socket.socket, cors: Sequence[str] = ()) -> None:
     """Answer requests until SIGTERM or SIGINT; then take no more, finish those that came, and return.
 
-    A second signal ends at once, within the current step of the model.
+    At a second signal it ends with the batch that has begun: a :class:`RunError`, as requests are lost.
     """
     config = uvicorn.Config(
         make_app(service, cors),
@@ -71,9 +76,18 @@ def serve(service: Service, listener: socket.socket, cors: Sequence[str] = ()) -
     )
     uvicorn_logger = logging.getLogger("uvicorn")
     uvicorn_logger.handlers, uvicorn_logger.propagate = list(logger.handlers), False
-    uvicorn_logger.setLevel(max(logger.level, logging.WARNING))
+    if logger.level > logging.DEBUG:
+        # What is no HTTP is answered, and no news.
+        uvicorn_logger.setLevel(logging.ERROR)
+        logger.addFilter(_is_news)
     sys.setswitchinterval(_SWITCH_SECONDS)
-    asyncio.run(_serve(_Server(config), service, listener))
+    server = _Server(config)
+    asyncio.run(_serve(server, service, listener))
+    if server.force_exit:
+        # A thread that is inside the model when the interpreter ends would take the process down with an abort.
+        for model in service.catalogue.models.values():
+            model.worker.stop(drop=True)
+        raise RunError("the server was stopped before it had answered every request; one signal lets it finish.")
 
 
 def _protocol(limits: Limits) -> type[PatientProtocol]:
@@ -86,7 +100,7 @@ async def _serve(server: uvicorn.Server, service: Service, listener: socket.sock
 
     def stop() -> None:
         if server.should_exit:
-            logger.warning("stopping at once.")
+            logger.warning("stopping without the requests that wait.")
             server.force_exit = True
             return
         logger.info("stopping: the requests that came are finished first.")

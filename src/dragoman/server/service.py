@@ -94,10 +94,9 @@ class Service:
         found = []
         for line, parts in enumerate(texts):
             for part in parts:
-                tokens = self.check_sentence(served, part.body)
                 if terms is not None and len(terms.targets(part.body)) > self.limits.phrases:
                     raise TooLargeError(f"a sentence holds more than {self.limits.phrases} terms; break it up.")
-                found.append(Sentence(part.body, tokens, line))
+                found.append(Sentence(part.body, self.check_sentence(served, part.body), line))
         return found
 
     def put_texts(

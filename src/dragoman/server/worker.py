@@ -40,9 +40,9 @@ class Worker:
         self._loop = loop
         self._thread.start()
 
-    def stop(self) -> None:
-        """Finish what is in the queue, and end; returns when that is done."""
-        self.queue.close()
+    def stop(self, *, drop: bool = False) -> None:
+        """Finish what is in the queue (``drop``: only what has begun), and end; returns when that is done."""
+        self.queue.close(drop=drop)
         if self._thread.is_alive():
             self._thread.join()
 

@@ -15,8 +15,8 @@ from dragoman.text.bpe_dropout import BpeDropout, hashed, ragged
 from dragoman.text.corpus import Ids, Ints, Side, TokenCorpus, Window
 from dragoman.text.tokenizer import TokenizerPair
 
-# Tokens cut at once: what the work needs beside the result is a few tens of MB.
-_CHUNK = 1 << 16
+# Tokens cut at once: what the work needs beside the result is a few MB.
+_CHUNK = 1 << 14
 
 
 class RecutCorpus(TokenCorpus):

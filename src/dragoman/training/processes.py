@@ -73,8 +73,8 @@ class Processes(Ranks):
             atexit.unregister(_leave)
         if isinstance(error, RuntimeError) and _is_lost(error):
             raise RunError(
-                f"rank {self.rank} of {self.size} on {socket.gethostname()} lost another process of this training, "
-                "which ended or hangs; go on with --resume."
+                "another process of this training ended or hangs, so that this one on "
+                f"{socket.gethostname()} ends too; go on with --resume."
             ) from error
 
     def decide(self, work: Callable[[], T]) -> T:

@@ -136,7 +136,8 @@ class Trainer:
         """Train to the end, or until ``stop_requested``; ends with a validation and a checkpoint either way."""
         self._clock = time.perf_counter()
         self.model.train()
-        validated = saved = self.progress.step
+        # A run that ends before its first update leaves a model too.
+        validated = saved = self.progress.step or -1
         for share in deal(self.batches, self.ranks, self.config.accumulate, self.progress.position):
             tgt_tokens, tokens = self._agree(share)
             if self.stopped or self._ended():

@@ -65,8 +65,11 @@ class Ensemble:
 
 
 def make_engine(models: Sequence[Transformer], precision: str) -> Engine:
-    """What computes for some models: int8 by the fast step, which raises :class:`ConfigError` where it cannot."""
-    engines: list[Engine] = [fast(model, "int8") if precision == "int8" else model for model in models]
+    """What computes for some models: the fast step where there is one, else the model.
+
+    Raises :class:`ConfigError` for int8 where it cannot be had.
+    """
+    engines: list[Engine] = [fast(model, "int8" if precision == "int8" else "fp32") for model in models]
     return engines[0] if len(engines) == 1 else Ensemble(engines)
 
 
