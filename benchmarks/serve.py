@@ -1,10 +1,10 @@
 """The server under load: many clients at once, every answer compared with what ``translate`` says of the sentence.
 
-    python benchmarks/serve.py [MODEL] [--clients 64] [--seconds 120] [--sentences 2000] [--threads N]
+    python benchmarks/serve.py [MODEL] [--clients 64] [--seconds 120] [--sentences 2000] [--each 1] [--threads N]
 
 MODEL translates English, by default runs/demo/best; the sentences are those that the phrasebook holds out. First this
 process translates all of them with ``Translator.translate`` again and again: these are the answers that are right, and
-the speed to compare with. Then it starts ``dragoman serve`` and asks it over the loopback, one sentence a request,
+the speed to compare with. Then it starts ``dragoman serve`` and asks it over the loopback, ``--each`` sentences a request,
 from as many connections as there are clients. Both have the same threads. It ends with 1 if an answer was lost or
 wrong.
 """
@@ -50,7 +50,8 @@ def main() -> None:
     with subprocess.Popen([*command, "--threads", str(options.threads)], stderr=subprocess.PIPE, text=True) as process:
         try:
             address = read_address(process)
-            load, took = asyncio.run(put_under_load(address, expected, options.clients, options.seconds))
+            load, took = asyncio.run(put_under_load(address, expected, options.clients, options.seconds, options.each)
+            )
             mean = mean_batch(address)
         finally:
             process.terminate()
@@ -66,6 +67,7 @@ def read_options() -> argparse.Namespace:
     parser.add_argument("--clients", type=int, default=64)
     parser.add_argument("--seconds", type=float, default=120.0)
     parser.add_argument("--sentences", type=int, default=2000)
+    parser.add_argument("--each", type=int, default=1, help="sentences of a request")
     parser.add_argument("--threads", type=int, default=os.cpu_count() or 1)
     options = parser.parse_args()
     if not Path(options.model).is_dir():

@@ -73,6 +73,12 @@ def settings_of(corpus: Path, dropout: float = 0.0, **train_settings: Any) -> Ru
     return config.changed(model=config.model.changed(dropout=dropout))
 
 
+def recut(corpus: Path, **train_settings: Any) -> RunConfig:
+    """Words that BPE-dropout cuts anew in each epoch, of which there are two."""
+    config = settings_of(corpus, max_steps=None, max_epochs=2, **train_settings)
+    return config.changed(tokenizer={"kind": "bpe", "vocab_size": 300, "bpe_dropout": 0.3})
+
+
 def cut_at(step: int, config: RunConfig, out: Path) -> None:
     """A run of one process that ends after the checkpoint of a step."""
     original = Run.save
@@ -128,6 +134,7 @@ def ranks(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pa
 
     for name, (accumulate, settings) in CURVES.items():
         job(name, settings_of(corpus, accumulate=accumulate, **settings))
+    job("recut", recut(corpus))
     dropping = settings_of(corpus, **DROPPING)
     job("whole", dropping)
     job("cut", dropping, name="first", acts={"cut": {"rank": "all", "step": 5}})
@@ -190,6 +197,14 @@ def test_the_last_update_of_an_epoch_is_uneven_here(corpus: Path, ranks: Pair) -
     stream = TrainingBatches(tokens, load_bundle(run / "last").model.config, 300, 5)
     assert len(list(stream.epoch_batches(0))) % 4 == 1
     assert len(list(stream.epoch_batches(0))) % 2 == 1
+
+
+def test_bpe_dropout_cuts_the_same_on_two_ranks(corpus: Path, tmp_path: Path, ranks: Pair) -> None:
+    one, two = train(recut(corpus, accumulate=2), tmp_path / "run", quiet=True), ranks.run("recut")
+    for tensor, mine in weights(one).items():
+        torch.testing.assert_close(weights(two)[tensor], mine, rtol=0.0, atol=SAME_SUMS)
+    curves = [torch.tensor(losses(run, "train"), dtype=torch.float64) for run in (one, two)]
+    torch.testing.assert_close(curves[1], curves[0], rtol=0.0, atol=SAME_SUMS)
 
 
 def test_only_rank_0_writes(ranks: Pair) -> None:

@@ -82,6 +82,17 @@ def test_a_batch_is_not_mostly_padding_and_the_oldest_always_goes() -> None:
     assert sizes(queue.take()) == [500]
 
 
+def test_phrases_make_a_sentence_costlier() -> None:
+    queue = Queue(10)
+    for _ in range(4):
+        queue.put(asked([10], budget=100))
+        queue.put(asked([10], key="phrases", budget=100))
+    for entry in queue._entries:
+        assert isinstance(entry, Texts)
+        entry.sentences[0].phrases = 4 if entry.key == "phrases" else 0
+    assert [sizes(queue.take()) for _ in range(3)] == [[10] * 4, [10] * 2, [10] * 2]
+
+
 @given(st.lists(st.tuples(st.lists(st.integers(1, 200), min_size=1, max_size=6), st.sampled_from("ab")), max_size=12))
 def test_every_sentence_is_taken_once_in_the_order_of_its_request(requests: list[tuple[list[int], str]]) -> None:
     queue = Queue(100)

@@ -216,6 +216,12 @@ def damaged(text: str) -> Iterator[tuple[str, bytes]]:
     lossy = [("pre_tokenizer", {"type": "Whitespace"}), ("decoder", None), ("decoder", {"type": "Fuse"})]
     for key, value in lossy:
         yield "does not give back the text", json.dumps({**whole, key: value}).encode()
+    # Merges left out at random, and words that are tokens as a whole though no merges make them.
+    for name, value in (("dropout", 0.1), ("ignore_merges", True)):
+        yield (
+            f"applied in another way \\({name}\\)",
+            json.dumps({**whole, "model": {**whole["model"], name: value}}).encode(),
+        )
     pieces = whole["model"]["vocab"]
     for change, message in (
         (lambda index: index + (index > 100), "gaps"),

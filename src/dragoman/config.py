@@ -166,7 +166,7 @@ class TokenizerConfig(Config):
     joint: bool = Field(True, description="one vocabulary for both languages")
     lowercase: bool = Field(False, description="lower-case all text first (default for rules: true)")
     min_frequency: Positive = Field(2, description="occurrences below which a word (bpe: a merge) is left out")
-    bpe_dropout: Fraction = Field(0.0, description="probability of leaving out a merge, training text only")
+    bpe_dropout: Fraction = Field(0.0, description="bpe: probability of leaving out a merge, training text only")
     path: str | None = Field(None, description="a tokenizer file, or a folder that holds some: loaded if it exists")
 
     @model_validator(mode="before")

@@ -64,10 +64,10 @@ def signals_kept() -> Iterator[None]:
 
     For blocks that are short. Signals that Python does not handle, and other threads, are left as they are.
     """
-    before = {}
+    before: dict[int, Any] = {}
     came: list[tuple[int, Any]] = []
     if threading.current_thread() is threading.main_thread():
-        for number in (signal.SIGINT, signal.SIGTERM):
+        for number in (int(signal.SIGINT), int(signal.SIGTERM)):
             if callable(signal.getsignal(number)):
                 before[number] = signal.signal(number, lambda *seen: came.append(seen))
     try:
@@ -76,9 +76,7 @@ def signals_kept() -> Iterator[None]:
         for number, handler in before.items():
             signal.signal(number, handler)
     for number, frame in came[:1]:
-        handler = before[signal.Signals(number)]
-        if callable(handler):
-            handler(number, frame)
+        before[number](number, frame)
 
 
 def write_text(path: str | os.PathLike[str], text: str) -> None:

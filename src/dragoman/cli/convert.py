@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import signal
+import warnings
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -54,7 +58,31 @@ def convert(
     name = source_format or interop.format_of(source)
     if source_format is None:
         common.logger.info("%s: told from its keys, this is %s.", source, name)
-    print(_report(interop.convert(source, dest, to, name, **facts), name))
+    with _warnings_logged(), _terminated():
+        saved = interop.convert(source, dest, to, name, **facts)
+    print(_report(saved, name))
+
+
+@contextlib.contextmanager
+def _warnings_logged() -> Iterator[None]:
+    """Warnings are lines of the log: where in the code they come from helps nobody here."""
+    with warnings.catch_warnings():
+        warnings.showwarning = lambda message, *_, **__: common.logger.warning("%s", message)
+        yield
+
+
+@contextlib.contextmanager
+def _terminated() -> Iterator[None]:
+    """SIGTERM ends the command with 143, as it would by itself, but not before unfinished files are gone."""
+
+    def end(*_: object) -> None:
+        raise SystemExit(128 + signal.SIGTERM)
+
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _report(saved: Saved, source_format: str) -> str:

@@ -68,6 +68,8 @@ def demo(
     from dragoman.files import write_text
     from dragoman.training.run import train
     from dragoman.translator import Translator
+    from dragoman.visualize.maps import AttentionMaps
+    from dragoman.visualize.page import attention_page
 
     splits = phrasebook.generate(N_TRAIN, N_VALID, N_TEST, seed=1)
     for name, pairs in (("train", splits.train), ("valid", splits.valid), ("test", splits.test)):
@@ -80,11 +82,16 @@ def demo(
     translator = Translator.load(out / "best", device="cpu")
     translations = [found.text for found in translator.translate([pair.src for pair in splits.test])]
     _report(splits.test, translations, phrasebook.nearest_neighbour(splits.train, [pair.src for pair in splits.test]))
-    print(f"\nIt took {(time.monotonic() - started) / 60:.1f} minutes. The model is in {out / 'best'}. Type next:\n")
+    example = splits.test[0].src
+    found = translator.translate(example, attention=True)
+    write_text(out / "attention.html", attention_page(AttentionMaps.of(example, found, translator.special)))
+    print(f"\nWhere the model looked while it translated the first of these: {out / 'attention.html'}")
+    print(f"It took {(time.monotonic() - started) / 60:.1f} minutes. The model is in {out / 'best'}. Type next:\n")
     program = "dragoman" if shutil.which("dragoman") else sys.argv[0]
-    print(f'  echo "{splits.test[0].src}" | {program} translate {out / "best"}')
+    print(f'  echo "{example}" | {program} translate {out / "best"}')
     print(f"  {program} evaluate {out / 'best'} --src {bitext / 'test.en'} --ref {bitext / 'test.de'}")
     print(f"  {program} info {out / 'best'}")
+    print(f'  {program} attention {out / "best"} "{example}" --beam -o search.html')
 
 
 def _make_room(out: Path) -> None:

@@ -66,7 +66,12 @@ def serve(
     from dragoman.server.metrics import Metrics
     from dragoman.server.service import Service
 
-    limits = Limits(max_queue=max_queue, max_characters=max_characters, timeout=timeout)
+    limits = Limits(
+        max_queue=max_queue,
+        max_characters=max_characters,
+        timeout=timeout,
+        body_seconds=min(Limits.body_seconds, timeout),
+    )
     metrics = Metrics()
     with listen(host, port) as listener:
         catalogue = Catalogue.load(models, limits, metrics, device=device, precision=precision)

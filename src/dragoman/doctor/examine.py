@@ -27,7 +27,8 @@ from dragoman.text.corpus import TokenCorpus, write_corpus
 from dragoman.text.heldout import hold_out
 from dragoman.text.readers import read_pairs
 from dragoman.text.tokenizer import TokenizerPair, train_tokenizers
-from dragoman.training.prepare import continued, model_config
+from dragoman.training.continued import continued, continued_config
+from dragoman.training.prepare import model_config
 from dragoman.translator import Translator, resolve_device
 
 # Training pairs read, and pairs of the batch that is learned by heart; sentences translated.
@@ -78,7 +79,7 @@ def examine(
     if target.is_file():
         if src is not None or ref is not None:
             raise DataError("--src and --ref are for a model or a run; a configuration names its own text.")
-        examine_config(load_config(target, list(overrides)), made)
+        examine_config(continued_config(load_config(target, list(overrides))), made)
         return
     if overrides:
         raise DataError("KEY=VALUE changes a configuration file; a run or a model is examined as it is.")

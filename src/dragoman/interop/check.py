@@ -141,4 +141,6 @@ def torch_difference(model: Transformer, state: Mapping[str, Tensor], encoder: s
 
 
 def _below(state: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
-    return {key.removeprefix(prefix): tensor for key, tensor in state.items() if key.startswith(prefix)}
+    # Of a stack at the root of the names, all keys begin with its prefix.
+    own = f"{prefix}layers.", f"{prefix}norm."
+    return {key.removeprefix(prefix): tensor for key, tensor in state.items() if key.startswith(own)}

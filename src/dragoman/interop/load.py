@@ -15,6 +15,7 @@ from dragoman.errors import ConfigError, ConversionError, DragomanError
 from dragoman.interop import marian_folder, native, read
 from dragoman.interop.card import card_of_weights
 from dragoman.interop.format import Format
+from dragoman.interop.marian_folder import language
 from dragoman.interop.weights import SUFFIXES, read_weights
 from dragoman.model.transformer import Transformer
 from dragoman.text.tokenizer import Tokenizer, TokenizerPair
@@ -27,6 +28,9 @@ _IDS = {
     "bos_id": ("tgt", "bos_id"),
     "eos_id": ("tgt", "eos_id"),
 }
+
+# CTranslate2 names a vocabulary by what it is for.
+_CT2_SIDES = ("shared", "source", "target")
 
 # Whether a recipe lower-cases the words that it cuts; of the others the list itself tells.
 _LOWERCASE = {"hyunwoongko": True, "annotated": False}
@@ -68,6 +72,13 @@ def folder_format(path: Path) -> str | None:
         raise ConversionError(f"{path} does not exist; give a file of weights or a model's folder.")
     if marian_folder.is_model(path):
         return "marian"
+    if (path / "model.bin").is_file() and any((path / f"{side}_vocabulary.json").is_file() for side in _CT2_SIDES):
+        raise ConversionError(
+            f"{path} is a CTranslate2 folder, which is written and not read: its weights are packed for its engine; "
+            "give the model that it was made from."
+        )
+    if not (path / "config.json").exists() and (path / "source.spm").exists():
+        raise ConversionError(f"{path} has Marian's tokenizers and no config.json; give the complete folder.")
     weights = sorted(file.name for file in path.iterdir() if file.suffix in SUFFIXES)
     if not (path / "config.json").exists() and not (path / "best").exists() and weights:
         raise ConversionError(f"{path} is a folder; give the file of weights in it, such as {path / weights[0]}.")
@@ -77,16 +88,31 @@ def folder_format(path: Path) -> str | None:
 def load_weights(path: Path, fmt: Format | None, dtype: torch.dtype, facts: dict[str, Any]) -> Foreign:
     """A file of weights of a format (None: our own) with what ``facts`` say about the things beside it."""
     beside = {name: facts.pop(name) for name in BESIDE if name in facts}
-    tokenizers = _tokenizers(beside, _LOWERCASE.get(fmt.name if fmt is not None else ""))
+    langs = {name: language(name, beside[name]) for name in ("src_lang", "tgt_lang") if name in beside}
+    state, variant = read_weights(path), str(facts.get("variant", ""))
+    wrong = []
+    try:
+        tokenizers = _tokenizers(beside, _LOWERCASE.get(fmt.name if fmt is not None else ""))
+    except DragomanError as error:
+        tokenizers = None
+        wrong.append(error)
     if tokenizers is not None:
         for name, (side, attribute) in _IDS.items():
             facts.setdefault(name, getattr(getattr(tokenizers, side), attribute))
-    state, variant = read_weights(path), str(facts.get("variant", ""))
-    model = native.read(state, dtype, facts) if fmt is None else read.read(fmt, state, dtype, facts)
+    try:
+        if fmt is None:
+            model = native.read(state, dtype, facts, str(path))
+        else:
+            model = read.read(fmt, state, dtype, facts, str(path))
+    except ConversionError as error:
+        wrong.append(error)
+    if len(wrong) == 1:
+        raise wrong[0]
+    if wrong:
+        raise ConversionError("; and ".join(str(error).rstrip(".") for error in wrong) + ".")
     if tokenizers is not None:
         _check_sizes(model, tokenizers, beside)
     note = fmt.variants[variant].note if fmt is not None and variant in fmt.variants else ""
-    langs = {name: str(beside[name]) for name in ("src_lang", "tgt_lang") if name in beside}
     return Foreign(path, native.NAME if fmt is None else fmt.name, model, tokenizers, note=note, **langs)
 
 

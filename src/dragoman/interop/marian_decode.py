@@ -28,6 +28,22 @@ _NEUTRAL_DRAWN: dict[str, tuple[Any, ...]] = {
     "top_h": (),
 }  # fmt: skip
 
+# Settings that are read, by what they have to be.
+_COUNTS = (
+    "num_beams", "num_return_sequences", "no_repeat_ngram_size", "max_length", "min_length", "max_new_tokens",
+    "min_new_tokens", "top_k",
+)  # fmt: skip
+_NUMBERS = ("length_penalty", "temperature", "top_p")
+_SWITCHES = ("do_sample", "renormalize_logits")
+_LISTS = ("suppress_tokens", "bad_words_ids")
+_KINDS: dict[str, tuple[tuple[type, ...], str]] = {
+    **dict.fromkeys(_COUNTS, ((int,), "a whole number")),
+    **dict.fromkeys(_NUMBERS, ((int, float), "a number")),
+    **dict.fromkeys(_SWITCHES, ((bool,), "true or false")),
+    **dict.fromkeys(_LISTS, ((list,), "a list of tokens")),
+    "early_stopping": ((bool, str), "true, false or never"),
+}
+
 
 def decode_settings(
     generation: Mapping[str, Any], never: Collection[int], pieces: Sequence[str]
@@ -37,9 +53,11 @@ def decode_settings(
     ``never`` are the ids that our search never produces (``<unk>``, padding, the start); ``pieces`` the target's.
     """
     given = {key: value for key, value in generation.items() if value is not None}
+    odd = [key for key, (types, _) in _KINDS.items() if key in given and type(given[key]) not in types]
+    mistyped = [f"{key} is {str(given.pop(key))[:40]}, and it should be {_KINDS[key][1]}" for key in odd]
     drawn = given.get("do_sample") is True
     neutral = {**_NEUTRAL, **(_NEUTRAL_DRAWN if drawn else {})}
-    reasons = [
+    reasons = mistyped + [
         f"{key} is {given[key]}, and our search has no such setting"
         for key, values in neutral.items()
         if key in given and given[key] not in values

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import copy
 import json
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
@@ -61,8 +62,13 @@ def load_folder(path: Path, facts: Mapping[str, Any], dtype: torch.dtype = torch
     spare = [name for name in facts if name not in _LANGUAGES]
     if spare:
         raise ConversionError(f"a {FORMAT.name} folder says all about itself; leave out {', '.join(spare)}.")
+    langs = {ours: language(ours, facts[ours]) for ours in _LANGUAGES if ours in facts}
     generation = _read_json(path / GENERATION) if (path / GENERATION).exists() else config
     told = _read_json(path / TOKENIZER) if (path / TOKENIZER).exists() else {}
+    for ours, theirs in _LANGUAGES.items():
+        if ours not in langs:
+            where = f"{path / TOKENIZER}: {theirs}"
+            langs[ours] = language(where, told[theirs], ours) if told.get(theirs) else ours[:3]
     tokenizers = _tokenizers(path, told.get("separate_vocabs") is True)
     model_told, reasons = model_facts({**config, **_ids(generation)})
     never = {tokenizers.tgt.unk_id, model_told["tgt_pad_id"], model_told["bos_id"]}
@@ -71,10 +77,22 @@ def load_folder(path: Path, facts: Mapping[str, Any], dtype: torch.dtype = torch
     if reasons:
         raise ConversionError(f"cannot read {path} as {FORMAT.name}: {'; '.join(reasons)}.")
     model = read.read(FORMAT, _weights(path), dtype, model_told, str(path))
-    langs = {ours: str(facts.get(ours) or told.get(theirs) or ours[:3]) for ours, theirs in _LANGUAGES.items()}
     bundle = Bundle(model, tokenizers, decode, **langs)
     bundle.card = _card(bundle, path, differences)
     return bundle
+
+
+def language(name: str, value: Any, fact: str = "") -> str:
+    """A language's code, of which any word will do. Raises :class:`ConversionError`, saying its ``name``."""
+    if isinstance(value, str) and value.isprintable() and 0 < len(value) <= 64 and not re.search(r"[\s/\\]", value):
+        return value
+    way = f"give {fact}=, for example {fact}=de" if fact else f"give for example {name}=de"
+    raise ConversionError(f"{name} is {_short(value)}, which is no language code; {way}.")
+
+
+def _short(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=True, default=str)
+    return text if len(text) <= 40 else f"{text[:37]}..."
 
 
 def _read_json(path: Path) -> dict[str, Any]:
@@ -136,7 +154,8 @@ def _weights(path: Path) -> Mapping[str, Any]:
         return read_weights(found)
     where = _read_json(found).get("weight_map")
     if not isinstance(where, dict) or not all(
-        isinstance(name, str) and Path(name).name == name != "" and "\0" not in name for name in where.values()
+        isinstance(name, str) and Path(name).name == name and name not in ("", "..") and name.isprintable()
+        for name in where.values()
     ):
         raise ConversionError(f"{found} names no files of weights beside it; copy it again.")
     parts = {name: read_weights(path / name) for name in sorted(set(where.values()))}

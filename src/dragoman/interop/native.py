@@ -47,7 +47,9 @@ def read(
     if "n_heads" not in facts:
         problems.append("n_heads is not known from the weights: give it, for example n_heads=8")
     try:
-        config = ModelConfig(**{"n_heads": 1, **seen, **facts})
+        ids = [number for name, number in facts.items() if name.endswith("_id") and isinstance(number, int)]
+        least = max([4, *(number + 1 for number in ids)])
+        config = ModelConfig(**{"n_heads": 1, "src_vocab_size": least, "tgt_vocab_size": least, **seen, **facts})
         problems += _misfits(state, tensors, empty_model(config, "meta").state_dict())
     except ConfigError as error:
         problems.append(str(error).rstrip("."))

@@ -24,7 +24,7 @@ from dragoman.model.transformer import Transformer
 from dragoman.presets import PRESETS
 
 # What ``tie_embeddings`` may make one matrix.
-_EMBEDDING = re.compile(r"((src|tgt)_embedding|output)\.weight$")
+_EMBEDDING = re.compile(r"((src|tgt)_embedding|output)\.(weight|bias)$")
 _IDS = ("src_pad_id", "tgt_pad_id", "bos_id", "eos_id")
 _SIZES = ("d_model", "d_ff", "src_vocab_size", "tgt_vocab_size", "n_encoder_layers", "n_decoder_layers")
 _NUMBERS = (*_SIZES, "max_length", *_IDS)
@@ -78,6 +78,8 @@ def read(
     layers = {f"n_{stack}_layers": infer.count_layers(fmt, tensors, stack) for stack in ("encoder", "decoder")}
     slots = fmt.slots(layers["n_encoder_layers"], layers["n_decoder_layers"])
     if not any(slot.key in tensors for slot in slots.values()):
+        if not tensors:
+            problems.raise_any(fmt.name, where)
         raise no_keys(fmt.name, tensors, where)
     tables = PositionTables(fmt, tensors)
     problems.wrong_shape.extend(tables.wrong_shape)
@@ -87,7 +89,11 @@ def read(
     seen: dict[str, Any] = {**layers, **infer.sizes(shapes), **infer.settings(fmt, shapes), **tables.seen()}
     if variant.table is not None:
         seen["positions"] = "table"
-    config = _config(fmt, seen, facts, problems)
+    try:
+        config = _config(fmt, seen, facts, problems)
+    except ConfigError:  # the weights alone make none: a matrix without rows
+        problems.raise_any(fmt.name, where)
+        raise
     _check_settings(fmt, config, problems)
     model = empty_model(config, "meta")
     expected = {name: tensor.shape for name, tensor in model.state_dict().items()}
@@ -255,7 +261,8 @@ def _check_tie(
 def _check_uses(slots: Mapping[str, Slot], positions: set[str], problems: Problems) -> None:
     """No key stands for two things, but for matrices that are tied; facts could name one twice."""
     uses = Counter((slot.key, slot.part) for name, slot in slots.items() if not _EMBEDDING.match(name))
-    uses.update((key, 0) for key in {slot.key for name, slot in slots.items() if _EMBEDDING.match(name)} | positions)
+    for keys in ({slot.key for name, slot in slots.items() if _EMBEDDING.match(name)}, positions):
+        uses.update((key, 0) for key in keys)
     twice = [key for (key, _), count in uses.items() if count > 1]
     problems.unsupported.extend(f"{key} was named for two things" for key in twice)
 

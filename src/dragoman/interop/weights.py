@@ -113,8 +113,8 @@ def written_weights(make: Callable[[], Mapping[str, Tensor]], path: Path) -> Ite
             try:
                 torch.save(state, stream)
                 stream.flush()
-            except RuntimeError as error:  # what PyTorch's writer makes of a full disk
-                raise ConversionError(f"cannot write {path}: {str(error).splitlines()[0]}; make room for it.") from None
+            except RuntimeError:  # what PyTorch makes of a full disk, in words of its own
+                raise ConversionError(f"cannot write {path}: only a part of it went in; make room for it.") from None
             finally:
                 del state
         yield part

@@ -112,7 +112,7 @@ def _table_problems(fmt: Format, config: ModelConfig, state: State) -> list[str]
     """A table goes out where the format has a key for it, or where its code makes the same one."""
     own = config.positions in ("learned", "table")
     if own and "positions" in fmt.facts and fmt.positions is None and "src_embedding" in fmt.modules:
-        return [f"its positions are a {config.positions} table, and no key for it was named (give positions=KEY)"]
+        return [f"its positions are {config.positions} ones, and no key for their table was named (give positions=KEY)"]
     if config.positions == "table" and fmt.variants and "table" in fmt.allowed("positions"):
         tables = [
             variant.table(config.max_length, config.d_model) for variant in fmt.variants.values() if variant.table

@@ -69,9 +69,11 @@ def token_checks(config: RunConfig, model: ModelConfig, given: Text, device: str
     per_epoch = settings.updates_per_epoch(given.pairs, corpus, model, config.train)
     tokens = int(corpus.src_lengths.sum() + corpus.tgt_lengths.sum())
     size = 2 * tokens * given.pairs // max(1, len(corpus))
+    # A vocabulary that comes with a model is as it is.
+    unused = partial(vocabulary.unused, corpus, given.tokenizers)
     return [
         ("sizes and ids of model and tokenizers", partial(vocabulary.ids, model, given.tokenizers)),
-        ("tokens that the text never uses", partial(vocabulary.unused, corpus, given.tokenizers)),
+        *([] if config.train.init_from else [("tokens that the text never uses", unused)]),
         ("dropped pairs", partial(settings.dropped, corpus)),
         ("longest sentences, positions and batches", partial(settings.lengths, corpus, model, config.train)),
         (

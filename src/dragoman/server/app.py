@@ -58,7 +58,7 @@ def make_app(service: Service, cors: Sequence[str] = ()) -> ASGIApp:
 
     app.openapi = openapi  # type: ignore[method-assign]  # as FastAPI's manual says
     endpoints = endpoints_of(route for router in routers for route in router.routes)
-    gate = Gate(app, endpoints, service.metrics, service.limits.body_seconds)
+    gate = Gate(app, endpoints, service.metrics)
     if not cors:
         return gate
     headers = ["Authorization", "Content-Type", "X-API-Key"]

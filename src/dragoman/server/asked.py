@@ -94,7 +94,7 @@ class Translate(OneModel):
     prefix: str | Texts | None = Field(
         default=None, description="What the translation of a text of one sentence begins with; a list for a list."
     )
-    constraints: Annotated[list[Phrase], Field(max_length=32)] | None = Field(
+    constraints: Annotated[list[Phrase], Field(max_length=16)] | None = Field(
         default=None, description="Phrases that the translation of a text of one sentence has to hold."
     )
     terms: dict[str, Phrase] = Field(

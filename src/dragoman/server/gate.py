@@ -1,4 +1,4 @@
-"""The way in: metrics, errors, a bound on how long an answer is taken, and the short way to our own addresses.
+"""The way in: metrics, errors, and the short way to our own addresses.
 
 FastAPI describes the addresses and serves the page, the files and the refusals of what there is not. Requests to the
 addresses themselves do not pass through it: their bodies are read and checked here anyway, and its layers would cost
@@ -7,7 +7,6 @@ as much as all the rest of a request together.
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 
@@ -31,13 +30,12 @@ def endpoints_of(routes: Iterable[BaseRoute]) -> dict[tuple[str, str], Endpoint]
 
 
 class Gate:
-    """Wraps the application. ``send_seconds``: a client that takes no byte of its answer for so long is given up."""
+    """Wraps the application."""
 
-    def __init__(self, app: ASGIApp, endpoints: Endpoints, metrics: Metrics, send_seconds: float) -> None:
+    def __init__(self, app: ASGIApp, endpoints: Endpoints, metrics: Metrics) -> None:
         self.app = app
         self.endpoints = endpoints
         self.metrics = metrics
-        self.send_seconds = send_seconds
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, whatever comes of it."""
@@ -53,8 +51,7 @@ class Gate:
             if message["type"] == "http.response.start":
                 status = message["status"]
                 message["headers"] = [*message["headers"], (b"x-content-type-options", b"nosniff")]
-            async with asyncio.timeout(self.send_seconds):
-                await send(message)
+            await send(message)
 
         try:
             if endpoint is None:
@@ -65,7 +62,7 @@ class Gate:
         except Exception as error:
             if status == 0:
                 await answer_to(error)(scope, receive, sent)
-            elif not isinstance(error, TimeoutError):
+            else:
                 told(error)
         finally:
             # Made-up addresses do not fill the metrics.

@@ -15,8 +15,8 @@ class Limits:
 
     ``body_seconds``: for a request to arrive, and for its answer to be taken. ``batch_tokens``: source tokens of a
     batch, padding included, at a beam of 5. ``sentence_tokens``: source tokens of a sentence, where the model takes
-    that many. ``attention_sentences``: of a request that asks for attention. ``phrases``: terms of a request, and
-    phrases that have to stand in one sentence. ``max_connections``: open at a time.
+    that many. ``attention_sentences``: of a request that asks for attention. ``phrases``: terms that stand in one
+    sentence. ``max_connections``: open at a time.
     """
 
     max_queue: int = 256
@@ -26,7 +26,7 @@ class Limits:
     batch_tokens: int = 2048
     sentence_tokens: int = 1024
     attention_sentences: int = 8
-    phrases: int = 32
+    phrases: int = 16
     max_connections: int = 1000
 
     @property

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from typing import Any
 
 from fastapi import APIRouter
@@ -110,12 +110,16 @@ def router(service: Service) -> APIRouter:
     return routes
 
 
-def chosen(service: Service, wanted: asked.OneModel, texts: list[str]) -> tuple[Served, Found | None]:
+def chosen(
+    service: Service, wanted: asked.OneModel, texts: list[str], beside: Sequence[str] = ()
+) -> tuple[Served, Found | None]:
     """The model that a request means, and the language that was found where it asks for that.
+
+    What stands ``beside`` the texts counts as text.
 
     Raises :class:`TooLargeError` for too much text, and as :meth:`Catalogue.choose` does.
     """
-    service.check_characters(texts)
+    service.check_characters([*texts, *beside])
     source, found = wanted.source, None
     if source == AUTO:
         found = service.catalogue.detect("\n".join(texts), wanted.target, wanted.model)[0]
@@ -143,7 +147,8 @@ class Job:
         self.wanted = wanted
         self.deadline = deadline
         texts = [wanted.text] if isinstance(wanted.text, str) else list(wanted.text)
-        self.served, self.found = chosen(service, wanted, texts)
+        beside = [*(wanted.constraints or ()), *wanted.terms, *wanted.terms.values()]
+        self.served, self.found = chosen(service, wanted, texts, beside)
         self.parts = [parts_of(text, wanted.split) for text in texts]
         self.terms = tuple(wanted.terms.items())
         self.looks = wanted.attention or wanted.alignments
@@ -176,6 +181,7 @@ class Job:
             )
         for sentence in self.sentences:
             sentence.constraints = tuple(wanted.constraints or ())
+            sentence.phrases += len(sentence.constraints)
             if prefixes:
                 sentence.prefix = prefixes[sentence.line]
                 self.service.check_sentence(self.served, sentence.prefix, "a prefix", target=True)

@@ -1,4 +1,4 @@
-"""HTTP/1.1 as uvicorn speaks it, with an end for clients that send their head slowly, and a bound on connections."""
+"""HTTP/1.1 as uvicorn speaks it, with an end for slow clients, and a bound on connections."""
 
 from __future__ import annotations
 
@@ -7,17 +7,19 @@ import json
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-# Seconds and bytes for the head of a request; a body has bounds of its own.
-HEAD_SECONDS, _HEAD_BYTES = 10.0, 1 << 16
+# Seconds for the head of a request, and for an answer that fills the buffer to be taken; bytes of a head. A body has
+# bounds of its own.
+SECONDS, _HEAD_BYTES = 10.0, 1 << 16
 _REASONS = {400: "Bad Request", 431: "Request Header Fields Too Large", 503: "Service Unavailable"}
 
 
 class PatientProtocol(HttpToolsProtocol):
-    """Closes a connection on which no whole head of a request arrives in time, or too long a one."""
+    """Closes a connection on which no whole head of a request arrives, or too long a one, or no answer is taken."""
 
     max_connections = 1000
-    head_seconds = HEAD_SECONDS
+    seconds = SECONDS
     _timer: asyncio.TimerHandle | None = None
+    _unread: asyncio.TimerHandle | None = None
     _head_bytes = 0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -49,7 +51,30 @@ class PatientProtocol(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget the connection."""
         self._stop_watching()
+        self._stop_waiting()
         super().connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        """The client does not take its answer as fast as it is written."""
+        super().pause_writing()
+        self._wait_for_reader()
+
+    def resume_writing(self) -> None:
+        """It has taken most of it."""
+        super().resume_writing()
+        self._stop_waiting()
+
+    def on_response_complete(self) -> None:
+        """An answer is written; where the connection ends with it, its last bytes have the same time."""
+        super().on_response_complete()
+        if self.transport.is_closing():
+            self._wait_for_reader()
+
+    def timeout_keep_alive_handler(self) -> None:
+        """No further request came; what was not taken by now is thrown away."""
+        if self.transport.get_write_buffer_size():
+            self.transport.abort()
+        super().timeout_keep_alive_handler()
 
     def send_400_response(self, msg: str) -> None:
         """Refuse what is no HTTP."""
@@ -61,9 +86,18 @@ class PatientProtocol(HttpToolsProtocol):
         self.transport.write(head.encode() + b"content-length: %d\r\n\r\n" % len(body) + body)
         self.transport.close()
 
+    def _wait_for_reader(self) -> None:
+        if self._unread is None:
+            self._unread = self.loop.call_later(self.seconds, self.transport.abort)
+
+    def _stop_waiting(self) -> None:
+        if self._unread is not None:
+            self._unread.cancel()
+            self._unread = None
+
     def _watch(self) -> None:
         if self._timer is None:
-            self._timer = self.loop.call_later(self.head_seconds, self._give_up)
+            self._timer = self.loop.call_later(self.seconds, self._give_up)
 
     def _stop_watching(self) -> None:
         if self._timer is not None:

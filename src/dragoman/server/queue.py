@@ -17,10 +17,10 @@ from dragoman.translator import Translator
 
 # Of a batch, at least one place in two is a token and no padding, beside this many places.
 _SLACK = 64
-# Clients that were answered together ask again together, and a batch of all of them costs less than two of halves: the
-# next batch waits for them as long as no such time in seconds passes without one, at most this share of the time that
-# the last one took, and at most these seconds. After a batch of one request nobody waits.
-_GAP, _SHARE, _LONGEST = 0.005, 0.25, 0.05
+# Clients that were answered together ask again together, and a batch of all of them costs less than two of halves. So
+# after a batch of several requests the next one waits until as many have come, or a batch is full; at most this share
+# of the time that the last one took, and at most these seconds.
+_SHARE, _LONGEST = 0.25, 0.05
 # Seconds that a client is told to wait, at most; and what a model does in a second before it was measured, in tokens.
 _LONGEST_WAIT, _FIRST_RATE = 60, 1000.0
 
@@ -53,14 +53,23 @@ class Alone(Entry):
 
 @dataclass(eq=False)
 class Sentence:
-    """One sentence of a request; ``tokens`` with special ones, ``line`` chooses the draws of sampling."""
+    """One sentence of a request; ``tokens`` with special ones, ``line`` chooses the draws of sampling.
+
+    ``phrases`` that have to appear each make it as costly as it would be once more.
+    """
 
     text: str
     tokens: int
     line: int = 0
     prefix: str = ""
     constraints: Sequence[str] = ()
+    phrases: int = 0
     found: Translation | None = None
+
+    @property
+    def cost(self) -> int:
+        """Its part of a batch's budget."""
+        return self.tokens * (1 + self.phrases)
 
 
 @dataclass(eq=False)
@@ -106,7 +115,8 @@ class Queue:
         self._entries: deque[Entry] = deque()
         self._changed = threading.Condition()
         self._closed = False
-        self._shared = False  # the last batch was of several requests
+        self._came = 0  # entries, since the beginning
+        self._last = 0  # requests of the last batch, which was taken at this time
         self._taken = 0.0
 
     def __len__(self) -> int:
@@ -121,6 +131,7 @@ class Queue:
                 waiting = sum(one.tokens_left for one in self._entries)
                 raise BusyError(min(_LONGEST_WAIT, max(1, math.ceil(waiting / self.rate))))
             self._entries.append(entry)
+            self._came += 1
             self._changed.notify()
 
     def close(self, *, drop: bool = False) -> None:
@@ -138,8 +149,8 @@ class Queue:
                 if self._closed:
                     return None
                 self._changed.wait()
-            if self._shared:
-                self._gather(min(_LONGEST, _SHARE * (time.monotonic() - self._taken)))
+            if self._last > 1:
+                self._gather()
             dead = [one for one in self._entries if one.dead()]
             if dead:
                 self._entries = deque(one for one in self._entries if one not in dead)
@@ -150,31 +161,38 @@ class Queue:
                 return first
             assert isinstance(first, Texts)
             batch = self._batch(first)
-            self._shared, self._taken = len({entry for entry, _ in batch}) > 1, time.monotonic()
+            self._last, self._taken = len({entry for entry, _ in batch}), time.monotonic()
             self._entries = deque(
                 one for one in self._entries if not isinstance(one, Texts) or one.taken < len(one.sentences)
             )
             return batch
 
-    def _gather(self, seconds: float) -> None:
-        """Wait for more requests, for some seconds at most, and only as long as they keep coming."""
-        end = time.monotonic() + seconds
-        while not self._closed and (left := end - time.monotonic()) > 0 and self._changed.wait(min(_GAP, left)):
-            pass
+    def _gather(self) -> None:
+        """Wait for the requests of those that were answered just now."""
+        now = time.monotonic()
+        end = now + min(_LONGEST, _SHARE * (now - self._taken))
+        expected = self._came + self._last
+        while self._came < expected and not self._closed and not self._is_full() and now < end:
+            self._changed.wait(end - now)
+            now = time.monotonic()
+
+    def _is_full(self) -> bool:
+        waiting = [one for one in self._entries if isinstance(one, Texts)]
+        return bool(waiting) and sum(one.tokens_left for one in waiting) >= waiting[0].budget
 
     def _batch(self, first: Texts) -> Batch:
         batch: Batch = []
-        tokens = widest = 0
+        cost = widest = 0
         for entry in self._entries:
             if not isinstance(entry, Texts) or entry.key != first.key:
                 continue
             while entry.taken < len(entry.sentences):
                 sentence = entry.sentences[entry.taken]
-                width = max(widest, sentence.tokens)
+                width = max(widest, sentence.cost)
                 size = width * (len(batch) + 1)
-                if batch and (size > first.budget or size > 2 * (tokens + sentence.tokens) + _SLACK):
+                if batch and (size > first.budget or size > 2 * (cost + sentence.cost) + _SLACK):
                     break
                 batch.append((entry, sentence))
                 entry.taken += 1
-                tokens, widest = tokens + sentence.tokens, width
+                cost, widest = cost + sentence.cost, width
         return batch

@@ -15,7 +15,7 @@ import uvicorn
 from dragoman.errors import RunError
 from dragoman.server.app import make_app
 from dragoman.server.limits import Limits
-from dragoman.server.protocol import HEAD_SECONDS, PatientProtocol
+from dragoman.server.protocol import SECONDS, PatientProtocol
 from dragoman.server.service import Service
 
 logger = logging.getLogger("dragoman")
@@ -91,7 +91,7 @@ def serve(service: Service, listener: socket.socket, cors: Sequence[str] = ()) -
 
 
 def _protocol(limits: Limits) -> type[PatientProtocol]:
-    bounds = {"max_connections": limits.max_connections, "head_seconds": min(HEAD_SECONDS, limits.body_seconds)}
+    bounds = {"max_connections": limits.max_connections, "seconds": min(SECONDS, limits.body_seconds)}
     return type("BoundedProtocol", (PatientProtocol,), bounds)
 
 

@@ -94,9 +94,10 @@ class Service:
         found = []
         for line, parts in enumerate(texts):
             for part in parts:
-                if terms is not None and len(terms.targets(part.body)) > self.limits.phrases:
+                held = 0 if terms is None else len(terms.targets(part.body))
+                if held > self.limits.phrases:
                     raise TooLargeError(f"a sentence holds more than {self.limits.phrases} terms; break it up.")
-                found.append(Sentence(part.body, self.check_sentence(served, part.body), line))
+                found.append(Sentence(part.body, self.check_sentence(served, part.body), line, phrases=held))
         return found
 
     def put_texts(

@@ -21,7 +21,7 @@ from tokenizers import decoders, models, normalizers, pre_tokenizers, trainers
 from dragoman.config import TokenizerConfig
 from dragoman.errors import BundleError, ConfigError
 from dragoman.files import write_text
-from dragoman.text.tokenizer import SPECIAL_TOKENS, Tokenizer
+from dragoman.text.tokenizer import SPECIAL_TOKENS, Tokenizer, text_checked
 
 # The trainer of unigram runs past its size where it may add nothing to the bytes.
 _SMALLEST = {
@@ -48,17 +48,20 @@ class JsonTokenizer(Tokenizer):
     def normalize(self, text: str) -> str:
         """NFC, lower-cased if so trained."""
         inner = self._inner.normalizer
-        normal: str = text if inner is None else inner.normalize_str(text)
+        with text_checked([text]):
+            normal: str = text if inner is None else inner.normalize_str(text)
         return normal
 
     def encode(self, text: str) -> list[int]:
         """The ids of a text."""
-        ids: list[int] = self._inner.encode(text, add_special_tokens=False).ids
+        with text_checked([text]):
+            ids: list[int] = self._inner.encode(text, add_special_tokens=False).ids
         return ids
 
     def encode_batch(self, texts: list[str]) -> list[list[int]]:
         """The ids of several texts, on as many threads as the library takes."""
-        return [item.ids for item in self._inner.encode_batch_fast(texts, add_special_tokens=False)]
+        with text_checked(texts):
+            return [item.ids for item in self._inner.encode_batch_fast(texts, add_special_tokens=False)]
 
     def vocabulary(self) -> list[str]:
         """The tokens as they stand in the file."""
@@ -86,13 +89,15 @@ class WordLevelTokenizer(JsonTokenizer):
     def decode(self, ids: Iterable[int]) -> str:
         """The words with spaces between; special tokens are left out, but an unknown word shows by its name."""
         left_out = {self.pad_id, self.bos_id, self.eos_id}
-        text: str = self._inner.decode([index for index in ids if index not in left_out], skip_special_tokens=False)
+        text: str = self._inner.decode(
+            [index for index in self._known(ids) if index not in left_out], skip_special_tokens=False
+        )
         return text
 
     def tokens(self, ids: Iterable[int]) -> list[str]:
         """The words."""
         unknown = self._inner.id_to_token(self.unk_id)
-        return [self._inner.id_to_token(index) or unknown for index in ids]
+        return [self._inner.id_to_token(index) or unknown for index in self._known(ids)]
 
 
 class ByteLevelTokenizer(JsonTokenizer):
@@ -104,12 +109,14 @@ class ByteLevelTokenizer(JsonTokenizer):
 
     def decode(self, ids: Iterable[int]) -> str:
         """The text; special tokens are left out."""
-        text: str = self._inner.decode([index for index in ids if index > self.eos_id], skip_special_tokens=False)
+        text: str = self._inner.decode(
+            [index for index in self._known(ids) if index > self.eos_id], skip_special_tokens=False
+        )
         return text
 
     def tokens(self, ids: Iterable[int]) -> list[str]:
         """``▁`` for a space, ``�`` for a part of a character, special tokens by name."""
-        return [self._piece(index) for index in ids]
+        return [self._piece(index) for index in self._known(ids)]
 
     def encode_words(self, texts: list[str]) -> list[tuple[list[int], list[bool]]]:
         """For each text its ids, and for each id whether it begins a word: what no token reaches over."""

@@ -21,7 +21,7 @@ from typing import Any
 from dragoman.config import TokenizerConfig
 from dragoman.errors import BundleError, ConfigError
 from dragoman.files import write_json
-from dragoman.text.tokenizer import ANY_LANGUAGE, SPECIAL_TOKENS, Tokenizer
+from dragoman.text.tokenizer import ANY_LANGUAGE, SPECIAL_TOKENS, Tokenizer, spells_no_text, text_checked
 
 logger = logging.getLogger(__name__)
 
@@ -66,7 +66,7 @@ class RulesTokenizer(Tokenizer):
         :class:`BundleError`, :class:`ConfigError`.
         """
         try:
-            text = Path(path).read_bytes().decode("utf-8")
+            text = Path(path).read_bytes().decode("utf-8-sig")
         except OSError as error:
             raise BundleError(f"cannot read {path}: {error.strerror}; give a file of words.") from None
         except UnicodeDecodeError:
@@ -94,11 +94,11 @@ class RulesTokenizer(Tokenizer):
     def decode(self, ids: Iterable[int]) -> str:
         """The words with spaces between, before full stops too; an unknown word shows as ``<unk>``."""
         left_out = {self.pad_id, self.bos_id, self.eos_id}
-        return " ".join(self._words[index] for index in ids if index not in left_out)
+        return " ".join(self._words[index] for index in self._known(ids) if index not in left_out)
 
     def tokens(self, ids: Iterable[int]) -> list[str]:
         """The words, ``▁`` for a space."""
-        return [self._words[index].replace(" ", "▁") for index in ids]
+        return [self._words[index].replace(" ", "▁") for index in self._known(ids)]
 
     def vocabulary(self) -> list[str]:
         """The words."""
@@ -161,7 +161,7 @@ def _cut(language: str, texts: Iterable[str], lowercase: bool = True) -> Iterato
     pipeline = _rules(language)
     texts = iter(texts)
     while chunk := list(islice(texts, _CHUNK)):
-        with _LOCK, pipeline.memory_zone():
+        with _LOCK, pipeline.memory_zone(), text_checked(chunk):
             rows = [[token.text for token in pipeline.tokenizer(text)] for text in chunk]
         for row in rows:
             yield [word.lower() for word in row] if lowercase else row
@@ -219,6 +219,10 @@ def read_rules(path: Path, value: dict[str, Any]) -> RulesTokenizer:
         raise BundleError(f'{path}: "lowercase" should be true or false; copy the file again.')
     if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
         raise BundleError(f'{path}: "vocabulary" should be a list of words; copy the file again.')
+    if spells_no_text(words):
+        raise BundleError(
+            f"{path}: the vocabulary holds a word that is no text (half of a UTF-16 pair); copy it again."
+        )
     _rules(ANY_LANGUAGE)
     if importlib.util.find_spec(f"spacy.lang.{language}") is None:
         raise BundleError(f'{path}: this spaCy has no rules for "{language}"; install a newer spaCy.')

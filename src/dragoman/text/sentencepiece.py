@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 from dragoman.config import TokenizerConfig
 from dragoman.errors import BundleError, ConfigError, DataError
 from dragoman.files import atomic_file, write_json
-from dragoman.text.tokenizer import SPECIAL_TOKENS, Tokenizer
+from dragoman.text.tokenizer import SPECIAL_TOKENS, Tokenizer, spells_no_text, text_checked
 
 _UNK, _PAD, _BOS, _EOS = SPECIAL_TOKENS
 # A leading token that names the target language of a multilingual model: ">>deu<<".
@@ -70,8 +70,9 @@ class SentencePieceTokenizer(Tokenizer):
 
     def normalize(self, text: str) -> str:
         """The text by the model's own rule (NFKC for most), which decoding gives back where no piece is unknown."""
-        code, text = self._split(text)
-        return " ".join([*code, *filter(None, [_plain(self._processor.normalize(text))])])
+        with text_checked([text]):
+            code, text = self._split(text)
+            return " ".join([*code, *filter(None, [_plain(self._processor.normalize(text))])])
 
     def encode(self, text: str) -> list[int]:
         """The ids of a text."""
@@ -79,8 +80,9 @@ class SentencePieceTokenizer(Tokenizer):
 
     def encode_batch(self, texts: list[str]) -> list[list[int]]:
         """The ids of several texts."""
-        split = [self._split(text) for text in texts]
-        rows = self._processor.encode([text for _, text in split], out_type=str)
+        with text_checked(texts):
+            split = [self._split(text) for text in texts]
+            rows = self._processor.encode([text for _, text in split], out_type=str)
         return [
             [self.pieces[piece] for piece in code] + [self._id(piece) for piece in row]
             for (code, _), row in zip(split, rows, strict=True)
@@ -99,12 +101,12 @@ class SentencePieceTokenizer(Tokenizer):
 
     def decode(self, ids: Iterable[int]) -> str:
         """The text; special tokens, ``<unk>`` among them, are left out."""
-        kept = [self._names[index] for index in ids if index not in self._special]
+        kept = [self._names[index] for index in self._known(ids) if index not in self._special]
         return _plain(self._processor.decode_pieces(kept))
 
     def tokens(self, ids: Iterable[int]) -> list[str]:
         """The pieces: ``▁`` for a space, ``<0xC3>`` for a byte."""
-        return [self._names[index] for index in ids]
+        return [self._names[index] for index in self._known(ids)]
 
     def vocabulary(self) -> list[str]:
         """The pieces."""
@@ -154,6 +156,8 @@ def _flaw(pieces: Any) -> str | None:
     missing = [token for token in (_UNK, _PAD, _EOS) if token not in pieces]
     if missing:
         return f"its vocabulary lacks {', '.join(missing)}"
+    if spells_no_text(pieces):
+        return "its vocabulary holds a piece that is no text (half of a UTF-16 pair)"
     if sorted(pieces.values()) != list(range(len(pieces))):
         return "the ids of its vocabulary have gaps"
     return None

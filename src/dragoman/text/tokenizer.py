@@ -6,8 +6,11 @@ JSON), ``sentencepiece.py``, ``rules.py``. Their libraries are imported when the
 
 from __future__ import annotations
 
+import contextlib
 import json
+import operator
 import os
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -19,6 +22,8 @@ from dragoman.errors import BundleError, ConfigError, DataError
 SPECIAL_TOKENS = ("<unk>", "<pad>", "<s>", "</s>")
 # Where no language is known: spaCy's code for rules that fit many.
 ANY_LANGUAGE = "xx"
+# Half of a UTF-16 pair.
+_HALF = re.compile("[\ud800-\udfff]")
 _SENTENCEPIECE = (".spm", ".model")
 _JOINT, _SIDES = "tokenizer.json", ("src.tokenizer.json", "tgt.tokenizer.json")
 _SPM = ("source.spm", "target.spm")
@@ -71,6 +76,17 @@ class Tokenizer(ABC):
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write what :meth:`load` reads, atomically."""
 
+    def _known(self, ids: Iterable[int]) -> list[int]:
+        """The ids as a list. Raises :class:`DataError` for one that the vocabulary has not."""
+        try:
+            known = [operator.index(index) for index in ids]
+        except TypeError as error:
+            raise DataError(f"ids are whole numbers ({error}); give what encode gave.") from None
+        if known and not (min(known) >= 0 and max(known) < self.vocab_size):
+            odd = next(index for index in known if not 0 <= index < self.vocab_size)
+            raise DataError(f"there is no id {odd} in a vocabulary of {self.vocab_size} tokens; give what encode gave.")
+        return known
+
     def shares_vocabulary(self, other: Tokenizer) -> bool:
         """Whether an id means the same in both."""
         return self is other
@@ -114,6 +130,35 @@ class Tokenizer(ABC):
         return _from_json(path, data)
 
 
+@contextlib.contextmanager
+def text_checked(texts: Iterable[str]) -> Iterator[None]:
+    """Where the block fails because one of the texts it works on is none, :class:`DataError` says so."""
+    try:
+        yield
+    except (TypeError, ValueError, RuntimeError):
+        for text in texts:
+            refuse_no_text(text)
+        raise
+
+
+def refuse_no_text(text: Any) -> None:
+    """Raise :class:`DataError` for what is no text, or holds half of a UTF-16 pair, which no UTF-8 text can."""
+    if not isinstance(text, str):
+        raise DataError(f"a text is a str, and this is a {type(text).__name__}; give a str.")
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise DataError(
+            f"a text holds U+{ord(text[error.start]):04X} at character {error.start}, half of a UTF-16 pair; leave it "
+            "out, or read the text as UTF-8."
+        ) from None
+
+
+def spells_no_text(tokens: Iterable[str]) -> bool:
+    """Whether one of the tokens holds half of a UTF-16 pair, which JSON can spell and no text can hold."""
+    return _HALF.search("".join(tokens)) is not None
+
+
 def no_dropout(kind: str) -> ConfigError:
     """The error for BPE-dropout with a tokenizer that has no merges to leave out."""
     return ConfigError(
@@ -131,6 +176,7 @@ class _Watched:
     def __iter__(self) -> Iterator[str]:
         some = False
         for text in self._texts:
+            refuse_no_text(text)
             some = some or bool(text.strip())
             yield text
         if not some:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 from dataclasses import dataclass
+from pathlib import Path
 
 import torch
 
@@ -53,6 +54,7 @@ def model_card(config: RunConfig, trained: Trained, scores: list[Score]) -> str:
     decode = config.decode
     facts = [
         ("languages", f"{data.src_lang} → {data.tgt_lang}"),
+        *([("went on from", Path(train.init_from).name)] if train.init_from else []),
         ("training pairs", f"{trained.pairs:,} ({trained.dropped:,} dropped)"),
         ("parameters", f"{trained.parameters:,}"),
         ("shape", f"{model.n_encoder_layers}+{model.n_decoder_layers} layers, d_model {model.d_model}, "

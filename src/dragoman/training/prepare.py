@@ -9,7 +9,6 @@ from pathlib import Path
 from dragoman.bundle import read_config
 from dragoman.config import HeldOutCorpus, ModelConfig, RunConfig
 from dragoman.errors import ConfigError, DataError
-from dragoman.model.transformer import Transformer
 from dragoman.preflight.start import check_start
 from dragoman.text.bpe_dropout import with_merges
 from dragoman.text.corpus import TokenCorpus, write_corpus
@@ -20,10 +19,6 @@ from dragoman.text.tokenizer import TokenizerPair, train_tokenizers
 from dragoman.training.report import Reporter
 
 Pairs = list[tuple[str, str]]
-# What may differ between a model that training goes on from and the configuration: it is no part of the shape.
-_FREE_FIELDS = {
-    "dropout", "attention_dropout", "activation_dropout", "embedding_dropout", "init", "embedding_init", "bias_init",
-}  # fmt: skip
 
 
 @dataclass
@@ -125,18 +120,3 @@ def model_config(config: RunConfig, tokenizers: TokenizerPair) -> ModelConfig:
         bos_id=tokenizers.tgt.bos_id,
         eos_id=tokenizers.tgt.eos_id,
     )
-
-
-def continued(base: Transformer, config: ModelConfig) -> Transformer:
-    """``base`` with the dropout of ``config``; raises :class:`ConfigError` where ``config`` sets another shape."""
-    wanted = {name: getattr(config, name) for name in config.model_fields_set}
-    other = [name for name, value in wanted.items() if name not in _FREE_FIELDS and value != getattr(base.config, name)]
-    if other:
-        raise ConfigError(
-            f"the model of train.init_from has other values for {', '.join(f'model.{name}' for name in other)}; "
-            "leave them out, or train without init_from."
-        )
-    changes = {name: value for name, value in wanted.items() if name in _FREE_FIELDS}
-    model = Transformer(base.config.changed(**changes))
-    model.load_state_dict(base.state_dict())
-    return model

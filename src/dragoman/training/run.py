@@ -28,8 +28,9 @@ from dragoman.training.checkpoint import (
     prune_checkpoints,
     save_checkpoint,
 )
+from dragoman.training.continued import continued, continued_config
 from dragoman.training.metrics_log import MetricsLog, NoLog
-from dragoman.training.prepare import Prepared, continued, model_config
+from dragoman.training.prepare import Prepared, model_config
 from dragoman.training.prepare_once import prepare_once
 from dragoman.training.ranks import Ranks, join
 from dragoman.training.report import Reporter, valid_line
@@ -52,6 +53,7 @@ def train(
     folder = Path(out) if out is not None else Path("runs") / config.name
     is_new = not (folder / "config.yaml").exists()
     with join(config.train.device) as ranks, Reporter(quiet or not ranks.leads) as reporter:
+        config = continued_config(config)
         _compare(ranks, config, folder, resume)
         ranks.lead(lambda: _claim(folder, config, resume))
         try:
