@@ -4,9 +4,9 @@
 
 MODEL translates English, by default runs/demo/best; the sentences are those that the phrasebook holds out. First this
 process translates all of them with ``Translator.translate`` again and again: these are the answers that are right, and
-the speed to compare with. Then it starts ``dragoman serve`` and asks it over the loopback, ``--each`` sentences a request,
-from as many connections as there are clients. Both have the same threads. It ends with 1 if an answer was lost or
-wrong.
+the speed to compare with. Then it starts ``dragoman serve`` and asks it over the loopback, ``--each`` sentences a
+request, from as many connections as there are clients. Both have the same threads. It ends with 1 if an answer was
+lost or wrong.
 """
 
 from __future__ import annotations
@@ -50,8 +50,7 @@ def main() -> None:
     with subprocess.Popen([*command, "--threads", str(options.threads)], stderr=subprocess.PIPE, text=True) as process:
         try:
             address = read_address(process)
-            load, took = asyncio.run(put_under_load(address, expected, options.clients, options.seconds, options.each)
-            )
+            load, took = asyncio.run(put_under_load(address, expected, options.clients, options.seconds, options.each))
             mean = mean_batch(address)
         finally:
             process.terminate()
@@ -104,45 +103,52 @@ def read_address(process: subprocess.Popen[str]) -> str:
     raise SystemExit("the server did not start.")
 
 
-async def put_under_load(address: str, expected: dict[str, str], clients: int, seconds: float) -> tuple[Load, float]:
+async def put_under_load(
+    address: str, expected: dict[str, str], clients: int, seconds: float, each: int = 1
+) -> tuple[Load, float]:
     load, place = Load(), urlsplit(address)
     started = time.perf_counter()
-    each = (client(place.hostname, place.port, expected, load, started + seconds, number) for number in range(clients))
-    await asyncio.gather(*each)
+    until = started + seconds
+    await asyncio.gather(
+        *(client(place.hostname, place.port, expected, load, until, each, number) for number in range(clients))
+    )
     return load, time.perf_counter() - started
 
 
 async def client(
-    host: str | None, port: int | None, expected: dict[str, str], load: Load, until: float, number: int
+    host: str | None, port: int | None, expected: dict[str, str], load: Load, until: float, each: int, number: int
 ) -> None:
-    """Asks one sentence after the other on one connection; plain sockets, to leave the processors to the server."""
-    chance, sentences = random.Random(number), list(expected)
+    """Asks one request after the other on one connection; plain sockets, to leave the processors to the server."""
+    chance, every = random.Random(number), list(expected)
     reader, writer = await asyncio.open_connection(host, port)
     try:
         while (begun := time.perf_counter()) < until:
-            sentence = chance.choice(sentences)
-            load.asked += 1
+            sentences = chance.sample(every, each)
+            load.asked += each
             try:
-                status, answer = await asyncio.wait_for(ask(reader, writer, sentence), 60)
+                status, answer = await asyncio.wait_for(ask(reader, writer, sentences), 60)
             except (OSError, ValueError, TimeoutError, EOFError) as error:
-                load.lost.append(repr(error))
+                load.lost += [repr(error)] * each
                 return
             if status != 200:
-                load.lost.append(f"{status} {answer}")
-            elif answer.get("translatedText") != expected[sentence]:
-                load.wrong.append(f"{sentence!r}: {answer.get('translatedText')!r}, not {expected[sentence]!r}")
-            else:
-                load.seconds.append(time.perf_counter() - begun)
+                load.lost += [f"{status} {answer}"] * each
+                continue
+            took = time.perf_counter() - begun
+            for sentence, found in zip(sentences, answer["translatedText"], strict=True):
+                if found == expected[sentence]:
+                    load.seconds.append(took)
+                else:
+                    load.wrong.append(f"{sentence!r}: {found!r}, not {expected[sentence]!r}")
     finally:
         writer.close()
 
 
-async def ask(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, sentence: str) -> tuple[int, dict[str, str]]:
-    body = json.dumps({"q": sentence, "source": "auto", "target": "de"}).encode()
-    head = (
-        f"POST /translate HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n"
-    )
-    writer.write(head.encode() + body)
+async def ask(
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, sentences: list[str]
+) -> tuple[int, dict[str, list[str]]]:
+    body = json.dumps({"q": sentences, "source": "auto", "target": "de"}).encode()
+    head = f"POST /translate HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: {len(body)}"
+    writer.write(f"{head}\r\n\r\n".encode() + body)
     head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
     length = re.search(r"content-length: (\d+)", head)
     answer = await reader.readexactly(int(length[1]) if length else 0)

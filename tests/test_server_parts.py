@@ -150,6 +150,29 @@ def test_taking_waits_for_something_to_do() -> None:
     assert sizes(found[0]) == [3]
 
 
+@pytest.mark.parametrize(("last", "together"), [(2, True), (1, False)])
+def test_a_batch_waits_for_those_that_were_answered_just_now(last: int, together: bool) -> None:
+    """After a batch of several requests the next waits for as many to come; after a batch of one it does not."""
+    queue = Queue(10)
+    queue._last, queue._taken = last, time.monotonic() - 1.0
+    queue.put(asked([5]))
+    later = threading.Timer(0.005, lambda: [queue.put(asked([5])) for _ in range(2)])
+    later.start()
+    batch = sizes(queue.take())
+    later.join()
+    assert batch == ([5, 5, 5] if together else [5])
+
+
+def test_a_batch_does_not_wait_for_long_nor_when_it_is_full() -> None:
+    queue = Queue(10)
+    for taken, tokens in ((1.0, [5]), (0.01, [5]), (1.0, [60, 60])):
+        queue._last, queue._taken = 4, time.monotonic() - taken
+        queue.put(asked(tokens))
+        begun = time.monotonic()
+        assert sizes(queue.take())[0] == tokens[0]
+        assert time.monotonic() - begun < (0.5 if taken == 1.0 and tokens == [5] else 0.04)
+
+
 # the worker
 
 

@@ -62,7 +62,7 @@ def atomic_file(path: str | os.PathLike[str], mode: str = "w") -> Iterator[IO[An
 def signals_kept() -> Iterator[None]:
     """Hold back SIGINT and SIGTERM until the block ends: some libraries turn what a handler raises into their errors.
 
-    For blocks that are short. Signals that Python does not handle, and other threads, are left as they are.
+    For blocks that end soon. Signals that Python does not handle, and other threads, are left as they are.
     """
     before: dict[int, Any] = {}
     came: list[tuple[int, Any]] = []

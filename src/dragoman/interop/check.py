@@ -49,11 +49,16 @@ def largest_difference(model: Transformer, other: Transformer) -> float:
     return judged("logits", ours, other(src, tgt, mask))
 
 
+def rounding(dtype: torch.dtype) -> float:
+    """What 64 roundings of a type make of a number, relative to it."""
+    return 64 * float(torch.finfo(dtype).eps)
+
+
 def judged(what: str, ours: Tensor, theirs: Tensor, share: float = 0.0) -> float:
     """The largest difference between what the model computes and what its copy does.
 
     Raises :class:`ConversionError` where it is far above rounding, or no number: above a thousandth of the largest
-    value (64 roundings of the type, for half precision), or a larger ``share`` of it where weights were quantised.
+    value (for half precision :func:`rounding`), or a larger ``share`` of it where weights were quantised.
     """
     difference, size = (float(tensor.abs().max()) if tensor.numel() else 0.0 for tensor in (ours - theirs, ours))
     if not math.isfinite(size):
@@ -61,7 +66,7 @@ def judged(what: str, ours: Tensor, theirs: Tensor, share: float = 0.0) -> float
             f"the model's own {what} on random ids are not finite, so that nothing can be compared with them; "
             "convert a checkpoint from before training went wrong."
         )
-    if not difference <= size * max(_ROUNDING, 64 * torch.finfo(ours.dtype).eps, share):
+    if not difference <= size * max(_ROUNDING, rounding(ours.dtype), share):
         raise ConversionError(
             f"nothing is written: read again, the result differs from the model by {difference:.1e} in its {what}, "
             f"which reach {size:.1e}; choose another format, and report this."

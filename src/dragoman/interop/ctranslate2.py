@@ -22,7 +22,7 @@ from dragoman.config import DecodeConfig, ModelConfig
 from dragoman.errors import ConversionError, nearest
 from dragoman.files import write_json, write_text
 from dragoman.interop.card import facts_of
-from dragoman.interop.check import judged
+from dragoman.interop.check import judged, rounding
 from dragoman.interop.format import Settings, State, computes, refusal
 from dragoman.interop.rewrite import Rewrite
 from dragoman.interop.write import ExportPlan
@@ -294,6 +294,7 @@ def check_folder(bundle: Bundle, folder: Path, quantization: str | None = None) 
     model.train(was_training)
     theirs = [torch.tensor(result.log_probs) for result in results]
     share = 0.0 if quantization in (None, "float32") else _OFF_INT8 if "int8" in quantization else _OFF_SHORT
+    share = max(share, rounding(model.output.weight.dtype))
     return judged("log-probabilities", torch.cat(ours), torch.cat(theirs), share)
 
 

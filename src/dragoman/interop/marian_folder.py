@@ -26,7 +26,7 @@ from dragoman.errors import BundleError, ConversionError
 from dragoman.files import write_json, write_text
 from dragoman.interop import read, write
 from dragoman.interop.card import facts_of
-from dragoman.interop.check import judged, random_ids
+from dragoman.interop.check import judged, random_ids, rounding
 from dragoman.interop.marian import FORMAT, POSITIONS
 from dragoman.interop.marian_config import MODEL_TYPE, id_reasons, marian_config, model_facts
 from dragoman.interop.marian_decode import decode_settings, generation_config, lost_settings
@@ -267,7 +267,7 @@ def check_folder(bundle: Bundle, folder: Path) -> float:
     theirs = _their_logits(folder, src, tgt, mask)
     if theirs is None:
         theirs = load_folder(folder, {}, torch.float64).model(src, tgt, mask)
-    return judged("logits", ours, theirs)
+    return judged("logits", ours, theirs, rounding(bundle.model.output.weight.dtype))
 
 
 def _their_logits(folder: Path, src: Tensor, tgt: Tensor, mask: Tensor) -> Tensor | None:

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from dragoman.bundle import read_tensors
 from dragoman.errors import BundleError, ConversionError
-from dragoman.files import atomic_file
+from dragoman.files import atomic_file, signals_kept
 
 # Weights shrink by a tenth; only a file of hardly anything but zeros unpacks to more than this times its size.
 _EXPANSION = 100
@@ -111,8 +111,9 @@ def written_weights(make: Callable[[], Mapping[str, Tensor]], path: Path) -> Ite
         else:
             state = dict(make())
             try:
-                torch.save(state, stream)
-                stream.flush()
+                with signals_kept():
+                    torch.save(state, stream)
+                    stream.flush()
             except RuntimeError:  # what PyTorch makes of a full disk, in words of its own
                 raise ConversionError(f"cannot write {path}: only a part of it went in; make room for it.") from None
             finally:

@@ -145,12 +145,14 @@ class Queue:
     def take(self) -> Batch | Alone | Dead | None:
         """What to do next, waiting for it; None after :meth:`close`, when all has been taken."""
         with self._changed:
+            now = time.monotonic()
+            end, expected = now + min(_LONGEST, _SHARE * (now - self._taken)), self._came + self._last
             while not self._entries:
                 if self._closed:
                     return None
                 self._changed.wait()
             if self._last > 1:
-                self._gather()
+                self._gather(end, expected)
             dead = [one for one in self._entries if one.dead()]
             if dead:
                 self._entries = deque(one for one in self._entries if one not in dead)
@@ -158,6 +160,7 @@ class Queue:
             first = self._entries[0]
             if isinstance(first, Alone):
                 self._entries.popleft()
+                self._last = 0
                 return first
             assert isinstance(first, Texts)
             batch = self._batch(first)
@@ -167,14 +170,13 @@ class Queue:
             )
             return batch
 
-    def _gather(self) -> None:
-        """Wait for the requests of those that were answered just now."""
-        now = time.monotonic()
-        end = now + min(_LONGEST, _SHARE * (now - self._taken))
-        expected = self._came + self._last
-        while self._came < expected and not self._closed and not self._is_full() and now < end:
-            self._changed.wait(end - now)
-            now = time.monotonic()
+    def _gather(self, end: float, expected: int) -> None:
+        """Wait for the requests of those that were answered just now, until ``end``."""
+        while self._came < expected and not self._closed and isinstance(self._entries[0], Texts):
+            left = end - time.monotonic()
+            if left <= 0 or self._is_full():
+                break
+            self._changed.wait(left)
 
     def _is_full(self) -> bool:
         waiting = [one for one in self._entries if isinstance(one, Texts)]
