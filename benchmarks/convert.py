@@ -4,8 +4,9 @@
     python benchmarks/convert.py --to ctranslate2 quantization=int8
     python benchmarks/convert.py --to ctranslate2 --model runs/demo/best
 
-Without --model it is the paper's base model with 30,000 tokens, one matrix for both embeddings and the output: 60
-million random parameters. The first line is what a process costs that reads the model and writes nothing.
+Without --model it is the paper's base model (or the format's own preset, which has its size) with 30,000 tokens, one
+matrix for both embeddings and the output: 60 million random parameters. The first line is what a process costs that
+reads the model and writes nothing.
 """
 
 from __future__ import annotations
@@ -17,28 +18,55 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from dragoman.text.tokenizer import TokenizerPair
 
 VOCABULARY = 30_000
 NOTHING = "nothing"
 FOLDERS = ("dragoman", "marian", "ctranslate2")
 
 
-def make_model(folder: Path) -> None:
-    """The model to be written, with a word-level vocabulary of made-up words."""
+def make_model(folder: Path, fmt: str) -> None:
+    """The model to be written, of a shape that the format knows, with a vocabulary of made-up words."""
     import torch
 
     from dragoman.bundle import Bundle, save_bundle
-    from dragoman.config import DecodeConfig, ModelConfig, TokenizerConfig
+    from dragoman.config import DecodeConfig, ModelConfig
     from dragoman.model.transformer import Transformer
+    from dragoman.presets import PRESETS
+
+    pair = tokenizers_for(fmt)
+    torch.manual_seed(1)
+    shape = {
+        "src_vocab_size": pair.src.vocab_size,
+        "tgt_vocab_size": pair.tgt.vocab_size,
+        "tie_embeddings": "all",
+        "bos_id": pair.tgt.bos_id,
+        "eos_id": pair.tgt.eos_id,
+        "src_pad_id": pair.src.pad_id,
+        "tgt_pad_id": pair.tgt.pad_id,
+    }
+    model = Transformer(ModelConfig.preset(fmt if fmt in PRESETS else "transformer-base", **shape))
+    save_bundle(Bundle(model, pair, DecodeConfig()), folder)
+
+
+def tokenizers_for(fmt: str) -> TokenizerPair:
+    """A joint vocabulary of made-up words; for marian the rarest pieces of a SentencePiece vocabulary are made up."""
+    from dragoman.config import TokenizerConfig
+    from dragoman.text.sentencepiece import SentencePieceTokenizer
     from dragoman.text.tokenizer import Tokenizer, TokenizerPair
 
-    words = (f"word{number}" for number in range(VOCABULARY))
-    config = TokenizerConfig(kind="wordlevel", vocab_size=VOCABULARY, min_frequency=1)
-    tokenizer = Tokenizer.train(config, words)
-    torch.manual_seed(1)
-    sizes = {"src_vocab_size": tokenizer.vocab_size, "tgt_vocab_size": tokenizer.vocab_size}
-    model = Transformer(ModelConfig.preset("transformer-base", **sizes))
-    save_bundle(Bundle(model, TokenizerPair(tokenizer, tokenizer), DecodeConfig()), folder)
+    words = [f"word{number}" for number in range(VOCABULARY)]
+    if fmt == "marian":
+        small = Tokenizer.train(TokenizerConfig(kind="sentencepiece", vocab_size=400), words)
+        assert isinstance(small, SentencePieceTokenizer)
+        names = [*small.vocabulary(), *(f"▁{word}" for word in words)][:VOCABULARY]
+        both: Tokenizer = SentencePieceTokenizer(small.model, {name: index for index, name in enumerate(names)})
+    else:
+        both = Tokenizer.train(TokenizerConfig(kind="wordlevel", vocab_size=VOCABULARY, min_frequency=1), words)
+    return TokenizerPair(both, both)
 
 
 def write(model: Path, folder: Path, fmt: str, facts: dict[str, str]) -> None:
@@ -83,7 +111,7 @@ def main() -> None:
         model = options.model
         if model is None:
             model = Path(scratch) / "model"
-            make_model(model)
+            make_model(model, options.to)
         size = (model / "model.safetensors").stat().st_size / 1e6
         print(f"model.safetensors: {size:.0f} MB")
         print(f"{'':<36}{'writing':>10}{'process':>10}{'peak memory':>14}{'written':>10}")

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from dragoman import Translator, load_config
 from dragoman.bundle import load_bundle, read_tensors
-from dragoman.config import RunConfig
+from dragoman.config import RunConfig, TokenizerConfig
 from dragoman.errors import BundleError, ConfigError, DataError, RunError
 from dragoman.model.transformer import Transformer
 from dragoman.text.batching import TrainingBatches, collate
@@ -164,8 +164,9 @@ def test_bpe_dropout_cuts_the_training_text_alone_and_anew_each_epoch(corpus: Pa
 
 def test_bpe_dropout_needs_a_model_with_merges_to_go_on_from(corpus: Path, tmp_path: Path) -> None:
     first = train(config_of(corpus, max_steps=1), tmp_path / "first", quiet=True)
+    config = config_of(corpus, init_from=str(first / "last")).changed(tokenizer=TokenizerConfig(bpe_dropout=0.1))
     with pytest.raises(ConfigError, match="of kind wordlevel"):
-        train(config_of(corpus, bpe_dropout=0.1, init_from=str(first / "last")), tmp_path / "second", quiet=True)
+        train(config, tmp_path / "second", quiet=True)
     assert not (tmp_path / "second").exists()
 
 
