@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -165,7 +166,8 @@ def load_bundle(
 def _load_model(config: ModelConfig, path: Path, dtype: torch.dtype) -> Transformer:
     """The model with the weights in ``path``, which are checked before any room is made for them.
 
-    The file is mapped into memory, so that no second copy of it is read.
+    In their own type they stay in the file, which is mapped into memory privately: pages are read when they are used,
+    and what is changed is a copy.
     """
     weights = read_tensors(path)
     layers = config.n_encoder_layers + config.n_decoder_layers
@@ -180,9 +182,19 @@ def _load_model(config: ModelConfig, path: Path, dtype: torch.dtype) -> Transfor
             f"{path} does not fit its configuration, whose sizes no machine has; copy it again."
         ) from None
     check_weights(shapes, weights, str(path))
-    model = empty_model(config).to(dtype)
-    load_unique_weights(model, weights, str(path))
-    return model
+    first = {id(tensor): name for name, tensor in reversed(list(shapes.state_dict(keep_vars=True).items()))}
+    names = {name: first[id(tensor)] for name, tensor in shapes.state_dict(keep_vars=True).items()}
+    fill(shapes, {name: weights[stored].to(dtype) for name, stored in names.items()})
+    return shapes
+
+
+def fill(model: Transformer, state: Mapping[str, Tensor]) -> None:
+    """Give a model on ``meta`` its tensors, which are not copied, and tie again what was tied."""
+    model.load_state_dict(state, assign=True)
+    if model.config.tie_embeddings != "none":
+        model.output.weight = model.tgt_embedding.weight
+    if model.config.tie_embeddings == "all":
+        model.src_embedding.weight = model.tgt_embedding.weight
 
 
 def empty_model(config: ModelConfig, device: str = "cpu") -> Transformer:

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from dragoman.bundle import MOST_POSITIONS, empty_model
+from dragoman.bundle import MOST_POSITIONS, empty_model, fill
 from dragoman.config import ModelConfig
 from dragoman.errors import ConfigError, ConversionError, nearest
 from dragoman.interop import infer
@@ -106,7 +106,7 @@ def read(
     for name in expected:
         if name not in state:
             state[name] = _value(slots.get(name), tensors, expected[name])
-    _fill(model, {name: tensor.to("cpu", dtype, copy=True).contiguous() for name, tensor in state.items()})
+    fill(model, {name: tensor.to("cpu", dtype, copy=True).contiguous() for name, tensor in state.items()})
     if variant.note:
         warnings.warn(f"these {fmt.name} weights are read with a fault kept: {variant.note}.", stacklevel=3)
     return model.eval()
@@ -272,12 +272,3 @@ def _value(slot: Slot | None, tensors: Mapping[str, Tensor], shape: torch.Size) 
     if slot is not None:
         return slot.take(tensors[slot.key])
     return torch.zeros(shape) if len(shape) == 1 else torch.empty(shape).normal_(std=1.0 / math.sqrt(shape[1]))
-
-
-def _fill(model: Transformer, state: State) -> None:
-    """Give a model without memory its tensors, and tie again what was tied."""
-    model.load_state_dict(state, assign=True)
-    if model.config.tie_embeddings != "none":
-        model.output.weight = model.tgt_embedding.weight
-    if model.config.tie_embeddings == "all":
-        model.src_embedding.weight = model.tgt_embedding.weight
