@@ -145,6 +145,10 @@ CONTESTANTS = {"dragoman": Ours, "generate": Generate, "ctranslate2": CTranslate
 
 def serve(name: str, precision: str, folder: str, threads: int) -> None:
     """Answer the jobs on standard input, one line each, until it ends."""
+    from dragoman.cli.common import prepare_runtime
+
+    # The same allocator for all: that of our commands.
+    prepare_runtime(threads)
     contestant: Contestant = CONTESTANTS[name](Path(folder), precision, threads)
     answers, sys.stdout = sys.stdout, sys.stderr
     for line in sys.stdin:

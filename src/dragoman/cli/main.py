@@ -1,6 +1,7 @@
 """The entry point: finds the command, imports its module alone, and turns errors into exit codes.
 
-0: done; 1: refused input; 2: wrong usage; 130: interrupted; 141: the reader of standard output went away.
+0: done; 1: refused input; 2: wrong usage; 130: interrupted; 141: the reader of standard output went away; 143: ended by
+SIGTERM where a command cleans up first (convert).
 """
 
 from __future__ import annotations
