@@ -140,7 +140,7 @@ def test_a_model_to_go_on_from(config: Path, tmp_path: Path) -> None:
     outcomes, _ = look(config, ["train.init_from=base", "tokenizer={}"])
     texts = {one.title: one.findings for one in outcomes}
     assert texts["tokenizers"][0].text == "those of base"
-    with pytest.raises(ConfigError, match="train.init_from has other values for model.d_ff;"):
+    with pytest.raises(ConfigError, match=r"train\.init_from has other values for model\.d_ff;"):
         look(config, ["train.init_from=base", "tokenizer={}", "model.d_ff=640"])
 
 

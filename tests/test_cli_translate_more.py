@@ -233,7 +233,7 @@ def test_a_worker_that_dies_is_said(model: Path) -> None:
     said = r"a worker process died \(out of memory\?\); the lines from \d+ on are not translated; use fewer --workers"
     with pytest.raises(RunError, match=said):
         list(written)
-    # The pool's own thread waits for its processes too, and is_alive() of one that another thread has waited for is True.
+    # The pool's own thread waits for its processes too; is_alive() of one that another thread has waited for is True.
     until = time.monotonic() + 30
     while any(_is_there(process.pid or 0) for process in workers):
         assert time.monotonic() < until
