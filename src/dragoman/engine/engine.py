@@ -155,5 +155,6 @@ def fast(model: Transformer, precision: Literal["fp32", "int8"] = "fp32", *, con
 
 def can_pack(model: Transformer) -> bool:
     """Whether the engine's operators exist for the place and type of the model's weights."""
-    here = platform.machine().lower() in ("x86_64", "amd64") and torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
+    has_onednn: bool = torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]  # PyTorch
+    here = has_onednn and platform.machine().lower() in ("x86_64", "amd64")
     return here and all(p.device.type == "cpu" and p.dtype == torch.float32 for p in model.parameters())

@@ -59,7 +59,7 @@ class Gate:
             else:
                 response = await endpoint(Request(scope, receive))
                 await response(scope, receive, sent)
-        except Exception as error:
+        except Exception as error:  # whatever it is, the client gets an answer and no stack trace
             if status == 0:
                 await answer_to(error)(scope, receive, sent)
             else:

@@ -251,7 +251,7 @@ class Job:
                     async for piece in pieces:
                         yield event("piece", {"text": piece})
             yield event("done", await self.answer(request, within=False))
-        except Exception as error:
+        except Exception as error:  # the head has gone out: the rest is told in an event
             status, message = told(error)
             yield event("error", {"error": message, "status": status})
 

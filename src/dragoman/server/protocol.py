@@ -22,7 +22,7 @@ class PatientProtocol(HttpToolsProtocol):
     _unread: asyncio.TimerHandle | None = None
     _head_bytes = 0
 
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # uvicorn narrows it too
         """Take a connection, unless there are too many."""
         super().connection_made(transport)
         if len(self.connections) > self.max_connections:
