@@ -23,7 +23,7 @@ help:
 	@echo "make test    set up, then run every test (PYTEST=... for options of pytest)"
 	@echo "make lint    ruff: rules and formatting;  make types: mypy;  make format: let ruff rewrite"
 	@echo "make bench   run the programs in benchmarks/ (BENCH=... for some of them)"
-	@echo "make docs    write docs/commands.md from the --help of each command"
+	@echo "make docs    write docs/commands.md and docs/settings.md, then build the site into build/docs"
 	@echo "make interop-table    compare every foreign format with its own code and write the table of docs/interop.md"
 	@echo "make lock    write constraints.txt anew from pyproject.toml;  make clean: remove .venv"
 
@@ -59,8 +59,12 @@ BENCH ?= $(sort $(wildcard benchmarks/*.py))
 bench: $(STAMP)
 	@for program in $(BENCH); do echo "== $$program" && $(BIN)/python $$program || exit 1; done
 
+# Warnings are errors; every page is built anew, since each holds the titles of the others.
 docs: $(STAMP)
 	@$(BIN)/python docs/make_commands.py
+	@$(BIN)/python docs/make_settings.py
+	@$(BIN)/python -m sphinx -b html -W --keep-going -q -E -a -d build/doctrees docs build/docs
+	@echo "written to build/docs/index.html"
 
 interop-table: $(STAMP)
 	@$(BIN)/python docs/make_interop.py

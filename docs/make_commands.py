@@ -20,13 +20,13 @@ def help_of(*command: str) -> str:
     ).stdout
 
 
-def main() -> None:
-    """Write the page beside this file."""
+def page() -> str:
+    """The page as Markdown."""
     parts = ["# Commands", "Written by `make docs` from `--help`.", f"```\n{help_of()}```"]
     for name in COMMANDS:
         parts += [f"## dragoman {name}", f"```\n{help_of(name)}```"]
-    write_text(Path(__file__).with_name("commands.md"), "\n\n".join(parts) + "\n")
+    return "\n\n".join(parts) + "\n"
 
 
 if __name__ == "__main__":
-    main()
+    write_text(Path(__file__).with_name("commands.md"), page())

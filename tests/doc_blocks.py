@@ -1,7 +1,8 @@
 """The Python blocks of a Markdown file, and what they print.
 
 A block's expected output is the ```text block right after it. ``python tests/doc_blocks.py FILE`` writes the outputs
-of all blocks anew, and the table of an errata file.
+of all blocks anew, and the table of an errata file. The blocks of a chapter (a heading of level 2) share their names;
+with ``--page`` all of a file do. A block that begins with ```python no-run is none of them.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import contextlib
 import io
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -89,7 +90,7 @@ def sections(path: Path) -> list[Section]:
             text[heading.end() : end],
             tuple(block for block in found if heading.end() <= block.start < end),
         )
-        for heading, end in zip(headings, ends, strict=True)
+        for heading, end in zip(headings, ends, strict=False)
     ]
 
 
@@ -106,8 +107,8 @@ def chapters(path: Path, level: int = 2) -> list[list[Section]]:
 
 def _blocks(path: Path, text: str) -> Iterator[Block]:
     fences = list(_FENCE.finditer(text))
-    for fence, after in zip(fences, [*fences[1:], None], strict=True):
-        if fence[1] != "python":
+    for fence, after in zip(fences, [*fences[1:], None], strict=False):
+        if fence[1] != "python" or "no-run" in text[fence.start() : fence.start(2)]:
             continue
         shows = after is not None and after[1] == "text" and not text[fence.end() : after.start()].strip()
         output = after[2] if after is not None and shows else None
@@ -141,10 +142,13 @@ def table_of(path: Path) -> str | None:
     return match and match[0]
 
 
-def rewrite(path: Path) -> None:
-    """Put the present outputs below the blocks that show one, then the table; for authors."""
+def rewrite(path: Path, level: int = 2) -> None:
+    """Put the present outputs below the blocks that show one, then the table; for authors.
+
+    The blocks below a heading of ``level`` share their names.
+    """
     edits: list[tuple[int, int, str]] = []
-    for chapter in chapters(path):
+    for chapter in chapters(path, level):
         names: dict[str, Any] = {"__name__": "__doc__"}
         for block in (block for section in chapter for block in section.blocks):
             printed = block.run(names)
@@ -163,8 +167,8 @@ def _edit(path: Path, edits: list[tuple[int, int, str]]) -> None:
     path.write_text(text, encoding="utf-8")
 
 
-main: Callable[[Path], None] = rewrite
-
 if __name__ == "__main__":
-    for name in sys.argv[1:]:
-        main(Path(name))
+    given = sys.argv[1:]
+    for name in given:
+        if name != "--page":
+            rewrite(Path(name), level=1 if "--page" in given else 2)

@@ -13,20 +13,41 @@ import doc_blocks
 from bundles import make_bundle
 from conftest import REPOSITORY
 from doc_blocks import Section, chapters, sections, test_functions
+from doc_text import fences
 from dragoman.bundle import save_bundle
+from dragoman.phrasebook import generate
 
-DOCUMENTS = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").glob("*.md"))]
-CHAPTERS = [chapter for path in DOCUMENTS for chapter in chapters(path) if any(part.blocks for part in chapter)]
-ERRATA = REPOSITORY / "docs" / "errata.md"
+DOCS = REPOSITORY / "docs"
+DOCUMENTS = [REPOSITORY / "README.md", *sorted(DOCS.glob("*.md"))]
+# The blocks of a how-to page share their names from its first heading on.
+HOWTO = sorted((DOCS / "howto").glob("*.md"))
+CHAPTERS = [
+    chapter
+    for level, paths in ((2, DOCUMENTS), (1, HOWTO))
+    for path in paths
+    for chapter in chapters(path, level)
+    if any(part.blocks for part in chapter)
+]
+ERRATA = DOCS / "errata.md"
 FAULTS = [section for section in sections(ERRATA) if section.level == 3]
 
 
 @pytest.fixture(scope="module")
 def folder_with_a_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder in which ``runs/demo/best`` is a model, as after ``dragoman demo``."""
+    """A folder with what the pages speak of.
+
+    ``runs/demo/best`` is a model, as after ``dragoman demo``; ``mine.yaml`` the configuration of howto/train.md, with
+    text for it.
+    """
     folder = tmp_path_factory.mktemp("docs")
     (folder / "runs" / "demo").mkdir(parents=True)
     save_bundle(make_bundle(), folder / "runs" / "demo" / "best")
+    configuration = next(fence for fence in fences(DOCS / "howto" / "train.md") if fence.language == "yaml")
+    (folder / "mine.yaml").write_text(configuration.content, "utf-8")
+    text = generate(n_train=400, n_valid=1, n_test=8, seed=1)
+    for name, pairs in (("train", text.train), ("test", text.test)):
+        (folder / f"{name}.en").write_text("".join(f"{pair.src}\n" for pair in pairs), "utf-8")
+        (folder / f"{name}.de").write_text("".join(f"{pair.tgt}\n" for pair in pairs), "utf-8")
     return folder
 
 
@@ -61,7 +82,7 @@ def test_the_table_of_errata_is_that_of_the_sections() -> None:
     assert len({fault.anchor for fault in FAULTS}) == len(FAULTS)
 
 
-@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", [*DOCUMENTS, *HOWTO], ids=lambda path: path.stem)
 def test_every_test_that_a_document_names_exists(path: Path) -> None:
     for section in sections(path):
         for file, function in section.tests:
@@ -73,7 +94,7 @@ def test_blocks_and_outputs_are_found_where_they_stand(tmp_path: Path) -> None:
     path.write_text(
         "# A\n\n```python\n# not a heading\na = 1\n```\n\n## B `c=1`\n\n```\n## nor this\n```\n\n"
         "```python\nprint(a + 1)\n```\n\n```text\n2\n```\n\n```python\npass\n```\n\nwords\n\n```text\nno output\n```\n"
-        "### D\n\n`tests/test_docs.py::test_nothing`\n"
+        "```python no-run\ndownload()\n```\n### D\n\n`tests/test_docs.py::test_nothing`\n"
     )
     first, second, third = sections(path)
     assert [first.anchor, second.anchor, third.anchor] == ["a", "b-c1", "d"]

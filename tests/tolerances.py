@@ -52,3 +52,8 @@ SAME_SUMS = 1e-6
 # Eight-bit products against float32, the root mean square of the difference over that of the logits: a number of 127
 # steps errs by up to half a step, about 0.5 % of a typical one, in each of some twenty products that follow each other.
 INT8_RMS = 0.05
+
+# Drawn pictures, in points of an SVG and in shades of a pixel of 255: the last digits of an arrangement depend on the
+# processor's arithmetic. A tenth of a point and two shades cannot be seen.
+DRAWN_POINT = 0.1
+DRAWN_PIXEL = 2

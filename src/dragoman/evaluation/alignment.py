@@ -51,8 +51,8 @@ class AlignmentScore:
 def alignment_error_rate(found: Sequence[Sequence[tuple[int, int]]], gold: Sequence[GoldLinks]) -> AlignmentScore:
     """Score the links of each sentence against its gold ones, A the found links, S the sure and P the possible ones.
 
-    Precision |A ∩ P| / |A|, recall |A ∩ S| / |S|, error rate 1 - (|A ∩ S| + |A ∩ P|) / (|A| + |S|), all counts
-    summed over the sentences (Och and Ney 2003, section 6). Where nothing is found and nothing sure, nothing is
+    Precision ``|A ∩ P| / |A|``, recall ``|A ∩ S| / |S|``, error rate ``1 - (|A ∩ S| + |A ∩ P|) / (|A| + |S|)``, all
+    counts summed over the sentences (Och and Ney 2003, section 6). Where nothing is found and nothing sure, nothing is
     wrong. Raises :class:`DataError` for lists of unequal length.
     """
     if len(found) != len(gold):

@@ -13,6 +13,8 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from dragoman.training.products import multiply, multiply_rows, supported
+
 # Elements of a chunk [R,V]. On a CPU it should fit the cache, yet threads wait for each other once a chunk; on a GPU
 # few, large products are best.
 _CPU_ELEMENTS = 1 << 22
@@ -135,18 +137,27 @@ class _Gradients:
         if self.bias is not None:
             self.bias += by_logits.sum(0)
         by_logits = by_logits.to(matrix.dtype)
+        fast = supported(by_logits, matrix)
         if self.hidden is not None:
-            torch.mm(by_logits, matrix, out=self.hidden[begin : begin + len(part)])
+            rows = self.hidden[begin : begin + len(part)]
+            rows.copy_(multiply(by_logits, matrix.t())) if fast else torch.mm(by_logits, matrix, out=rows)
         if self.weight is None:
             return
-        if self.weight.dtype == part.dtype:
+        if fast:
+            self.weight += multiply_rows(by_logits, part)
+        elif self.weight.dtype == part.dtype:
             self.weight.addmm_(by_logits.t(), part)
         else:
             self.weight += by_logits.t() @ part
 
 
 def _project(part: Tensor, matrix: Tensor, bias: Tensor | None, out: Tensor) -> Tensor:
-    """``part`` [R,D] · ``matrix`` [V,D]ᵀ + ``bias`` [V] into ``out`` [R,V], which may be of a wider type."""
+    """``part`` [R,D] · ``matrix`` [V,D]ᵀ + ``bias`` [V], in ``out`` [R,V] but where oneDNN has its own memory.
+
+    ``out`` may be of a wider type.
+    """
+    if supported(part, matrix, out):
+        return multiply(part, matrix, bias)
     if out.dtype != part.dtype:
         out.copy_(part @ matrix.t())
         return out if bias is None else out.add_(bias)
