@@ -28,12 +28,12 @@ def main() -> None:
     found = [translator.force(source, target, attention=True) for source, target, _ in rows]
     print(f"{len(rows)} sentences, {sum(len(one.sure) for one in gold)} sure links")
     print(f"{'':<18}{'error rate':>12}{'precision':>12}{'recall':>12}")
-    for layer in (None, *range(1, translator.model.config.n_decoder_layers + 1)):
+    for layer in ("best", "mean", *range(1, translator.model.config.n_decoder_layers + 1)):
         links = [
             align(row[0], translation, translator.special, layer) for row, translation in zip(rows, found, strict=True)
         ]
         score = alignment_error_rate(links, gold)
-        name = "mean of layers" if layer is None else f"layer {layer}"
+        name = {"best": "best by itself", "mean": "mean of layers"}.get(str(layer), f"layer {layer}")
         print(f"{name:<18}{score.error_rate:>10.1f} %{score.precision:>10.1f} %{score.recall:>10.1f} %")
 
 

@@ -14,7 +14,6 @@ from __future__ import annotations
 import argparse
 import gzip
 import json
-import os
 import random
 import shutil
 import statistics
@@ -23,6 +22,8 @@ import sys
 import tempfile
 from pathlib import Path
 from typing import Any
+
+from contestants import Contestant, spread
 
 WORKER = Path(__file__).with_name("decode_engines.py")
 SHAPES: dict[str, dict[str, int]] = {
@@ -37,46 +38,18 @@ ROWS: dict[str, list[tuple[str, int, int, int, int]]] = {
              ("batch-1 beam-5", 1, 5, 20, 3)],
     "tiny": [("batch-32 beam-5", 32, 5, 20, 2), ("batch-1 greedy", 1, 1, 20, 20)],
 }  # fmt: skip
-FIELD = [("dragoman", "fp32"), ("generate", "fp32"), ("ctranslate2", "fp32"), ("dragoman", "int8"),
-         ("ctranslate2", "int8")]  # fmt: skip
+FIELD = [("dragoman", "fp32"), ("dragoman", "compiled"), ("generate", "fp32"), ("ctranslate2", "fp32"),
+         ("dragoman", "int8"), ("ctranslate2", "int8")]  # fmt: skip
 PAIRS = [(("dragoman", "fp32"), ("generate", "fp32")), (("dragoman", "fp32"), ("ctranslate2", "fp32")),
+         (("dragoman", "compiled"), ("generate", "fp32")), (("dragoman", "compiled"), ("ctranslate2", "fp32")),
          (("dragoman", "int8"), ("ctranslate2", "int8"))]  # fmt: skip
 
 
-class Worker:
-    """One contestant's process."""
-
-    def __init__(self, name: str, precision: str, folder: Path, threads: int) -> None:
-        env = {**os.environ, "OMP_NUM_THREADS": str(threads), "TRANSFORMERS_VERBOSITY": "error"}
-        self.process = subprocess.Popen(
-            [sys.executable, "-W", "ignore", str(WORKER), name, precision, str(folder), str(threads)],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=env,
-        )  # fmt: skip
-
-    def ask(self, **job: Any) -> dict[str, Any]:
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
-        self.process.stdin.write(json.dumps(job) + "\n")
-        self.process.stdin.flush()
-        line = self.process.stdout.readline()
-        if not line:
-            raise SystemExit(f"a contestant died: {' '.join(map(str, self.process.args))}")
-        answer: dict[str, Any] = json.loads(line)
-        return answer
-
-    def close(self) -> None:
-        assert self.process.stdin is not None
-        self.process.stdin.close()
-        self.process.wait()
+def contestant(name: str, precision: str, folder: Path, threads: int) -> Contestant:
+    return Contestant(WORKER, [name, precision, str(folder), str(threads)], threads)
 
 
-def quartiles(numbers: list[float]) -> tuple[float, float, float]:
-    """Median, lower and upper quartile."""
-    ordered = sorted(numbers)
-    return statistics.median(ordered), ordered[len(ordered) // 4], ordered[-1 - len(ordered) // 4]
-
-
-def take_turns(workers: dict[Any, Worker], job: dict[str, Any], rounds: int, repeat: int) -> dict[Any, Any]:
+def take_turns(workers: dict[Any, Contestant], job: dict[str, Any], rounds: int, repeat: int) -> dict[Any, Any]:
     """Seconds of each contestant in each turn, ``cpu`` and ``wall``, and its output."""
     result: dict[Any, Any] = {}
     for key, worker in workers.items():
@@ -97,8 +70,7 @@ def report(row: str, result: dict[Any, Any], clock: str, unit: int) -> None:
     for one, other in PAIRS:
         if one in result and other in result:
             ratios = [theirs / ours for ours, theirs in zip(result[one][clock], result[other][clock], strict=True)]
-            middle, low, high = quartiles(ratios)
-            cells.append(f"{one[1]} vs {other[0]} {middle:5.2f} [{low:.2f} {high:.2f}]")
+            cells.append(f"{one[1]} vs {other[0]} {spread(ratios, 5)}")
     print(f"{row:<24}{' | '.join(cells)}", flush=True)
     first = next(iter(result.values()))["out"]
     details = []
@@ -137,9 +109,11 @@ def compare_shapes(args: argparse.Namespace, scratch: Path) -> None:
             continue
         folder = scratch / shape
         prepare(folder, SHAPES[shape])
+        # Only the steps of a single hypothesis are compiled; elsewhere it would be one contestant twice.
+        field = [key for key in FIELD if key[1] != "compiled" or any(row[1] * row[2] == 1 for row in wanted)]
         for threads in args.threads:
             clock = "wall" if args.wall or threads > 1 else "cpu"
-            workers = {key: Worker(*key, folder, threads) for key in FIELD}
+            workers = {key: contestant(*key, folder, threads) for key in field}
             for name, count, beam, length, repeat in wanted:
                 ids = sources(count, SHAPES[shape]["vocab_size"], args.data)
                 job = {"kind": "forced", "sources": ids, "beam": beam, "length": length}
@@ -157,7 +131,7 @@ def compare_end_to_end(args: argparse.Namespace, scratch: Path) -> None:
     texts = read_lines(args.src)
     for threads in args.threads:
         clock = "wall" if args.wall or threads > 1 else "cpu"
-        workers = {key: Worker(*key, folder, threads) for key in field}
+        workers = {key: contestant(*key, folder, threads) for key in field}
         result = take_turns(workers, {"kind": "translate", "texts": texts, "beam": 5}, args.rounds, 1)
         report(f"end to end {threads}t", result, clock, 0)
         for worker in workers.values():

@@ -32,8 +32,9 @@ class Ours:
         from dragoman.engine import fast
 
         torch.set_num_threads(threads)
-        self.folder, self.precision = folder, precision
-        self.engine = fast(load_bundle(folder).model.eval(), precision, consume=True)
+        self.folder, self.compile = folder, precision == "compiled"
+        self.precision = "fp32" if self.compile else precision
+        self.engine = fast(load_bundle(folder).model.eval(), self.precision, consume=True, compile=self.compile)
         self.translator: Any = None
 
     def forced(self, sources: Ids, beam: int, length: int) -> Ids:

@@ -20,12 +20,13 @@ import json
 import os
 import platform
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
 from typing import Any
+
+from contestants import Contestant, spread
 
 WORKER = Path(__file__).with_name("train_models.py")
 SHAPES: dict[str, dict[str, Any]] = {
@@ -45,32 +46,6 @@ FIELD = {
     ("tutorial", "ours"): "tutorial, our batches",
 }
 OURS = ("dragoman", "ours")
-
-
-class Contestant:
-    """A process that trains one model."""
-
-    def __init__(self, key: tuple[str, str], folder: Path, shape: dict[str, Any], threads: int) -> None:
-        count = str(threads)
-        env = {**os.environ, "OMP_NUM_THREADS": count, "MKL_NUM_THREADS": count, "TRANSFORMERS_VERBOSITY": "error"}
-        command = [sys.executable, "-W", "ignore", str(WORKER), *key, str(folder), json.dumps(shape), count]
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=env)
-
-    def ask(self, **job: Any) -> dict[str, float]:
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
-        self.process.stdin.write(json.dumps(job) + "\n")
-        self.process.stdin.flush()
-        line = self.process.stdout.readline()
-        if not line:
-            raise SystemExit(f"a contestant died: {' '.join(map(str, self.process.args))}")
-        answer: dict[str, float] = json.loads(line)
-        return answer
-
-    def close(self) -> None:
-        assert self.process.stdin is not None
-        self.process.stdin.close()
-        self.process.wait()
 
 
 def prepare(data: Path | None, folder: Path) -> tuple[int, int]:
@@ -94,16 +69,10 @@ def prepare(data: Path | None, folder: Path) -> tuple[int, int]:
     return len(tokens), tokenizers.src.vocab_size
 
 
-def quartiles(numbers: list[float]) -> str:
-    """Median, and the lower and upper quartile in brackets."""
-    ordered = sorted(numbers)
-    quarter = len(ordered) // 4
-    return f"{statistics.median(ordered):.2f} [{ordered[quarter]:.2f} {ordered[-1 - quarter]:.2f}]"
-
-
 def compare(name: str, folder: Path, shape: dict[str, Any], threads: int, rounds: int, steps: int, clock: str) -> None:
     """Take turns and print the rows of one size with one number of threads."""
-    contestants = {key: Contestant(key, folder, shape, threads) for key in FIELD}
+    arguments = [str(folder), json.dumps(shape), str(threads)]
+    contestants = {key: Contestant(WORKER, [*key, *arguments], threads) for key in FIELD}
     turns: dict[tuple[str, str], list[dict[str, float]]] = {key: [] for key in FIELD}
     peaks = [contestants[OURS].ask(kind="peak", clock=clock)["peak"]]
     for number in range(rounds + 1):
@@ -121,7 +90,7 @@ def compare(name: str, folder: Path, shape: dict[str, Any], threads: int, rounds
 
     for key, label in FIELD.items():
         own = turns[key]
-        ratios = "1" if key == OURS else quartiles([a / b for a, b in zip(speeds(OURS), speeds(key), strict=True)])
+        ratios = "1" if key == OURS else spread([a / b for a, b in zip(speeds(OURS), speeds(key), strict=True)])
         padding = 1 - sum(turn["tokens"] for turn in own) / sum(turn["places"] for turn in own)
         share = statistics.median(turn["flops"] / turn[clock] for turn in own) / max(peaks)
         cells = [

@@ -12,6 +12,9 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+# Fixtures of the tests in a browser.
+from browsing import browser, chromium, visiting, web, web_models  # noqa: F401
+
 REPOSITORY = Path(__file__).resolve().parents[1]
 
 # Examples vary in time on a shared machine, so no example has a deadline; files that need fewer examples say so.

@@ -17,6 +17,9 @@ from typing import Any
 
 import httpx
 
+from dragoman.errors import BundleError, DataError
+from dragoman.translation import Translation
+
 START_SECONDS = 60.0
 
 
@@ -82,3 +85,32 @@ def serving(*args: str | Path, env: dict[str, str] | None = None) -> Iterator[Se
             process.wait()
         reader.join(10)
         process.stderr.close()
+
+
+class OddError(Exception):
+    """One that cannot be read by another process."""
+
+    def __init__(self, one: int, two: int) -> None:
+        super().__init__(f"{one} and {two}")
+
+
+class Echo:
+    """What a helper process can use in place of a translator; some words make it fail."""
+
+    def translate(self, texts: list[str], **options: Any) -> list[Translation]:
+        (text,) = texts
+        if text == "bad":
+            raise DataError("not that.")
+        if text == "odd":
+            raise OddError(1, 2)
+        if text == "die":
+            os._exit(3)
+        return [Translation(str({"who": os.getpid, "bug": lambda: 1 // 0}.get(text, text.upper)()))]
+
+
+def load_nothing() -> Echo:
+    raise BundleError("no model here.")
+
+
+def prepare_nothing() -> None:
+    """An Echo needs nothing."""

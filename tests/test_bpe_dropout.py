@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import random
 from collections import Counter
 from collections.abc import Sequence
 from functools import cache
@@ -16,7 +17,7 @@ from hypothesis import strategies as st
 
 from dragoman.config import DataConfig, TokenizerConfig
 from dragoman.errors import BundleError, ConfigError
-from dragoman.text import recut
+from dragoman.text import bpe_dropout, recut
 from dragoman.text.bpe_dropout import BpeDropout, hashed, ragged, uniform
 from dragoman.text.corpus import TokenCorpus, write_corpus
 from dragoman.text.json_tokenizer import ByteLevelTokenizer
@@ -112,6 +113,43 @@ def test_no_token_reaches_over_a_word() -> None:
     spelling = tokenizer().spelling()
     for row in cut([text] * 50, 0.3):
         assert ends <= set(np.cumsum([len(spelling[index]) for index in row]).tolist())
+
+
+def test_a_long_word_is_cut_between_its_plain_tokens(monkeypatch: pytest.MonkeyPatch) -> None:
+    """80,000 bytes without a space take rounds for the longest piece alone; shorter words are cut as ever."""
+    draw = random.Random(1)
+    long = "".join(draw.choices("abcdefgäé猫", k=60_000))
+    rounds = 0
+    original = bpe_dropout._Chains.merge
+
+    def counted(*arguments: Any) -> None:
+        nonlocal rounds
+        rounds += 1
+        original(*arguments)
+
+    monkeypatch.setattr(bpe_dropout._Chains, "merge", counted)
+    (row,) = cut([long], 0.2)
+    assert rounds <= bpe_dropout._LONGEST_WORD + 8
+    assert row != tokenizer().encode(long)
+    assert tokenizer().decode(row) == tokenizer().normalize(long)
+    assert cut([long], 0.0) == [tokenizer().encode(long)]
+    spelling = tokenizer().spelling()
+    plain, new = (np.cumsum([len(spelling[at]) for at in ids]).tolist() for ids in (tokenizer().encode(long), row))
+    assert len(ends_of_pieces(plain)) > 50
+    assert set(ends_of_pieces(plain)) <= set(new)
+    # Below the limit the same tokens whatever the limit is.
+    short = ["a" * 1000, "猫は本を読む" * 50, "the man reads"]
+    before = cut(short, 0.3)
+    monkeypatch.setattr(bpe_dropout, "_LONGEST_WORD", 10**9)
+    assert cut(short, 0.3) == before
+    monkeypatch.setattr(bpe_dropout, "_LONGEST_WORD", 3)
+    assert cut(short, 0.3) != before
+
+
+def ends_of_pieces(plain: list[int]) -> list[int]:
+    """Where the pieces of a word end that is cut before the first plain token of each 1,024 bytes."""
+    begins = [0, *plain[:-1]]
+    return [begin for before, begin in itertools.pairwise(begins) if before // 1024 < begin // 1024]
 
 
 # The distribution

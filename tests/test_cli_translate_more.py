@@ -25,6 +25,7 @@ from dragoman.cli import common, work
 from dragoman.cli import translate as command
 from dragoman.errors import RunError, UsageError
 from dragoman.translating.terms import Terms
+from dragoman.visualize.alignment import Layer, align, pharaoh
 
 WriteLines = Callable[[str, Sequence[str]], Path]
 LIMIT = ("--max-length", "12", "--beam-size", "2", "-q")
@@ -142,6 +143,28 @@ def test_alignments_of_lists(model: Path, text: Path) -> None:
         work.Worker(replace(asked, jsonl=False))
     with pytest.raises(UsageError, match="--split-sentences gives text alone"):
         command.translate(model, str(text), alignments=True, split_sentences=True)
+
+
+def test_the_layer_of_alignments(text: Path, tmp_path: Path, run_cli: RunCli) -> None:
+    model = tmp_path / "deeper"
+    save_bundle(make_bundle(n_decoder_layers=2), model)
+    asked = work.Work([model], "cpu", "fp32", {"max_length": 8}, alignments=True)
+    layers: list[Layer] = ["best", "mean", 1, 2]
+    lines = {layer: work.Worker(replace(asked, alignment_layer=layer)).lines(0, LINES, None, None) for layer in layers}
+    translator = Translator.load(model, device="cpu")
+    found = translator.translate(LINES, max_length=8, attention=True)
+    for layer, written in lines.items():
+        links = [pharaoh(align(line, one, translator.special, layer)) for line, one in zip(LINES, found, strict=True)]
+        assert [line.split("\t")[1] for line in written] == links
+    assert len({tuple(written) for written in lines.values()}) > 1
+    result = run_cli("translate", model, text, "--alignments", "--alignment-layer", "1", "--max-length", "8", "-q")
+    assert result.stdout == "".join(f"{line}\n" for line in lines[1])
+    with pytest.raises(UsageError, match="no decoder layer 9; choose one of 1 to 2"):
+        work.Worker(replace(asked, alignment_layer=9))
+    with pytest.raises(UsageError, match="--alignment-layer is about --alignments; add that"):
+        command.translate(model, str(text), alignment_layer="1")
+    with pytest.raises(UsageError, match='--alignment-layer is "last"; give best, mean or the number'):
+        command.translate(model, str(text), alignments=True, alignment_layer="last")
 
 
 # -- several processes -------------------------------------------------------------------------------------------------

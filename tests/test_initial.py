@@ -63,7 +63,14 @@ def test_kaiming_and_torch() -> None:
     is_normal(m.src_embedding.weight, 1.0)
 
 
-@pytest.mark.parametrize("init", ["xavier", "kaiming", "torch"])
+def test_marian_is_normal_whatever_the_fan() -> None:
+    m = model(init="marian", embedding_init="like_init")
+    for part in (m.src_embedding, m.encoder.layers[0].feed_forward.output, m.encoder.layers[0].self_attention.key):
+        is_normal(part.weight, 0.02)
+    assert (m.encoder.layers[0].feed_forward.output.bias == 0).all()
+
+
+@pytest.mark.parametrize("init", ["xavier", "kaiming", "torch", "marian"])
 def test_embeddings_are_normal_whatever_the_matrices_are(init: str) -> None:
     m = model(init=init)
     is_normal(m.src_embedding.weight, 64**-0.5)
@@ -87,7 +94,7 @@ def test_biases() -> None:
                 assert 0.8 * bound <= largest <= bound
 
 
-@pytest.mark.parametrize("init", ["xavier", "kaiming", "torch"])
+@pytest.mark.parametrize("init", ["xavier", "kaiming", "torch", "marian"])
 def test_biases_may_be_asked_for(init: str) -> None:
     """``bias_init`` counts whatever the matrices are, and leaves those alone."""
     for rule, bound in (("zero", 0.0), ("torch", 1 / 8)):
@@ -104,7 +111,7 @@ def test_gated_parts_are_drawn_alike() -> None:
     assert not torch.equal(part.inner.weight, part.value.weight)
 
 
-@pytest.mark.parametrize("init", ["xavier", "kaiming", "torch"])
+@pytest.mark.parametrize("init", ["xavier", "kaiming", "torch", "marian"])
 def test_norms_change_nothing_at_first(init: str) -> None:
     for norm in ("layer", "std", "std_scalar", "rms"):
         for name, parameter in model(init=init, norm=norm).named_parameters():
@@ -113,14 +120,14 @@ def test_norms_change_nothing_at_first(init: str) -> None:
 
 
 @pytest.mark.parametrize("tie", ["decoder", "all"])
-@pytest.mark.parametrize("init", ["xavier", "kaiming", "torch"])
+@pytest.mark.parametrize("init", ["xavier", "kaiming", "torch", "marian"])
 def test_tied_embeddings_keep_the_embedding_s_values(tie: str, init: str) -> None:
     m = model(tie_embeddings=tie, src_vocab_size=400, init=init)
     is_normal(m.output.weight, 64**-0.5)
     is_normal(m.src_embedding.weight, 64**-0.5)
 
 
-@pytest.mark.parametrize("init", ["xavier", "kaiming", "torch"])
+@pytest.mark.parametrize("init", ["xavier", "kaiming", "torch", "marian"])
 def test_learned_positions_keep_their_own_values(init: str) -> None:
     m = model(positions="learned", init=init)
     is_normal(m.src_positions.weight, 64**-0.5)

@@ -100,6 +100,29 @@ def test_initial_ranges(preset: str, bounds: dict[str, float]) -> None:
         assert float(weight.std()) == pytest.approx(bound / math.sqrt(3), rel=0.01), name
 
 
+def test_marian_s_matrices_and_embeddings_are_all_alike() -> None:
+    """As the live library draws them: its padding's embedding, zero there, is ours only by what training leaves."""
+    import transformers
+
+    torch.manual_seed(11)
+    shape = {**FULL, "src_vocab_size": 7855, "n_encoder_layers": 1, "n_decoder_layers": 1}
+    ours = Transformer(ModelConfig.preset("marian", **shape))
+    theirs = transformers.MarianMTModel(
+        transformers.MarianConfig(
+            vocab_size=7855, d_model=512, encoder_layers=1, decoder_layers=1, encoder_ffn_dim=2048,
+            decoder_ffn_dim=2048, encoder_attention_heads=8, decoder_attention_heads=8, pad_token_id=7854,
+            decoder_start_token_id=7854,
+        )
+    )  # fmt: skip
+    for model in (ours, theirs):
+        parts = [part for part in model.modules() if type(part).__name__ in ("Linear", "Embedding")]
+        assert len(parts) >= 16
+        for part in parts:
+            assert float(part.weight.detach().std()) == pytest.approx(0.02, rel=0.01)
+            assert abs(float(part.weight.detach().mean())) < 1e-4
+            assert getattr(part, "bias", None) is None or not bool(part.bias.any())
+
+
 def test_valid_len_s_embeddings_are_torch_s_own() -> None:
     torch.manual_seed(11)
     model = Transformer(ModelConfig.preset("valid_len", **FULL, n_encoder_layers=0, n_decoder_layers=0))

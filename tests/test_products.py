@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -123,3 +127,34 @@ def test_a_whole_model_keeps_its_parameters_and_gradients() -> None:
     assert list(found[1][1]) == list(found[0][1])
     for name, gradient in found[0][1].items():
         close(found[1][1][name], gradient, FLOAT32_GRADIENT)
+
+
+MEMORY = """
+import random, sys, torch
+from torch import nn
+from dragoman.training.products import use_products
+
+def resident():
+    return int(open("/proc/self/statm").read().split()[1]) * 4096 / 2**20
+
+model = nn.Sequential(nn.Linear(128, 128), nn.Linear(128, 256))
+use_products(model)
+random.seed(0)
+x = torch.randn(2560, 128)
+begin = resident()
+for _ in range(400):
+    model(x[: random.randint(1000, 2560)]).sum().backward()
+print(resident() - begin)
+"""
+
+
+@pytest.mark.slow
+def test_memory_does_not_grow_with_the_shapes_met() -> None:
+    """400 shapes took 400 MB while a program was kept for each; a process of its own, as the caches are made once."""
+    if not sys.platform.startswith("linux"):
+        return
+    environment = {name: value for name, value in os.environ.items() if not name.endswith("CACHE_CAPACITY")}
+    done = subprocess.run(
+        [sys.executable, "-c", MEMORY], capture_output=True, text=True, check=True, env=environment
+    )  # fmt: skip
+    assert float(done.stdout) < 150

@@ -56,3 +56,13 @@ def test_quiet_says_nothing(capsys: pytest.CaptureFixture[str]) -> None:
         reporter.train(RECORD, 0.5, None)
         reporter.news("news")
     assert capsys.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("quiet", [True, False])
+def test_warnings_are_shown_in_any_case(quiet: bool, capsys: pytest.CaptureFixture[str]) -> None:
+    """``-q`` hides progress. A rank that does not lead has nothing to say at all."""
+    with Reporter(quiet=quiet) as reporter:
+        reporter.warn("9 % of the [bold] pairs")
+    with Reporter(quiet=True, mute=True) as reporter:
+        reporter.warn("the same on another rank")
+    assert capsys.readouterr() == ("", "warning: 9 % of the [bold] pairs\n")

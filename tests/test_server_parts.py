@@ -1,14 +1,10 @@
-"""The parts of the server by themselves: the queue, the worker, documents, markup, detection, names."""
+"""The parts of the server by themselves: documents, markup, detection, names."""
 
 from __future__ import annotations
 
-import asyncio
 import re
-import threading
 import time
-from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -17,7 +13,7 @@ from hypothesis import strategies as st
 from bundles import LINES, make_bundle
 from dragoman import Translator
 from dragoman.bundle import save_bundle
-from dragoman.errors import DataError, RunError, UsageError
+from dragoman.errors import UsageError
 from dragoman.server.catalogue import Catalogue, named
 from dragoman.server.detect import detect
 from dragoman.server.documents import parts_of, put_together
@@ -25,249 +21,8 @@ from dragoman.server.languages import name_of
 from dragoman.server.limits import Limits
 from dragoman.server.markup import pieces_of, plain, written
 from dragoman.server.metrics import Metrics
-from dragoman.server.queue import Alone, Dead, Entry, Queue, Sentence, Texts
-from dragoman.server.refusals import BusyError, GoneError, InternalError, LateError, StoppingError
-from dragoman.server.worker import Worker
 
 TEXTS = st.text(st.sampled_from("aB.!? \n\t…。😀\u2028\r\"'«»()"), max_size=60) | st.text(max_size=40)
-
-
-def within(seconds: float) -> float:
-    return time.monotonic() + seconds
-
-
-def asked(tokens: Sequence[int], key: Any = "one", deadline: float = 60.0, budget: int = 100) -> Texts:
-    sentences = [Sentence(f"text {number}", count) for number, count in enumerate(tokens)]
-    return Texts(asyncio.Future(loop=LOOP), within(deadline), deadline, sentences=sentences, key=key, budget=budget)
-
-
-LOOP = asyncio.new_event_loop()
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _loop_ends() -> Any:
-    yield
-    LOOP.close()
-
-
-def sizes(batch: Any) -> list[int]:
-    assert isinstance(batch, list)
-    return [sentence.tokens for _, sentence in batch]
-
-
-# the queue
-
-
-def test_like_requests_share_a_batch_within_the_budget() -> None:
-    queue = Queue(10)
-    first, other, third = asked([10, 10]), asked([10], key="other"), asked([10] * 10)
-    for entry in (first, other, third):
-        queue.put(entry)
-    batch = queue.take()
-    assert sizes(batch) == [10] * 10
-    assert {entry for entry, _ in batch} == {first, third}  # type: ignore[union-attr]
-    assert (len(queue), third.taken) == (2, 8)
-    assert sizes(queue.take()) == [10]
-    assert sizes(queue.take()) == [10, 10]
-    assert len(queue) == 0
-
-
-def test_a_batch_is_not_mostly_padding_and_the_oldest_always_goes() -> None:
-    queue = Queue(10)
-    for tokens in ([90], [5], [90, 4], [400], [3]):
-        queue.put(asked(tokens, budget=10_000))
-    assert sizes(queue.take()) == [90, 5, 90, 4]  # more than half of it would be padding with the 3, and with the 400
-    assert sizes(queue.take()) == [400, 3]
-    queue.put(asked([500], budget=100))
-    assert sizes(queue.take()) == [500]
-
-
-def test_phrases_make_a_sentence_costlier() -> None:
-    queue = Queue(10)
-    for _ in range(4):
-        queue.put(asked([10], budget=100))
-        queue.put(asked([10], key="phrases", budget=100))
-    for entry in queue._entries:
-        assert isinstance(entry, Texts)
-        entry.sentences[0].phrases = 4 if entry.key == "phrases" else 0
-    assert [sizes(queue.take()) for _ in range(3)] == [[10] * 4, [10] * 2, [10] * 2]
-
-
-@given(st.lists(st.tuples(st.lists(st.integers(1, 200), min_size=1, max_size=6), st.sampled_from("ab")), max_size=12))
-def test_every_sentence_is_taken_once_in_the_order_of_its_request(requests: list[tuple[list[int], str]]) -> None:
-    queue = Queue(100)
-    entries = [asked(tokens, key=key, budget=256) for tokens, key in requests]
-    for entry in entries:
-        queue.put(entry)
-    seen: list[tuple[Texts, Sentence]] = []
-    while len(queue):
-        batch: Any = queue.take()
-        assert len({entry.key for entry, _ in batch}) == 1
-        widths = sizes(batch)
-        assert len(batch) == 1 or max(widths) * len(batch) <= 256
-        seen += batch
-    assert len(seen) == sum(len(tokens) for tokens, _ in requests)
-    for entry in entries:
-        assert [sentence for one, sentence in seen if one is entry] == entry.sentences
-
-
-def test_a_full_queue_refuses_and_says_for_how_long() -> None:
-    queue = Queue(2)
-    queue.rate = 10.0
-    queue.put(asked([45]))
-    queue.put(asked([20]))
-    with pytest.raises(BusyError, match=r"try again in 7 s\.$") as caught:
-        queue.put(asked([1]))
-    assert caught.value.retry_after == 7
-    queue.put(asked([1]), within=False)
-    queue.close()
-    with pytest.raises(StoppingError):
-        queue.put(asked([1]))
-    assert [sizes(queue.take()) for _ in range(2)] == [[45, 20], [1]]
-    assert queue.take() is None
-
-
-def test_nothing_is_begun_that_is_late_or_that_nobody_wants() -> None:
-    queue = Queue(10)
-    late, left, good = asked([1], deadline=-1.0), asked([1]), asked([2])
-    left.abandoned = True
-    for entry in (good, late, left):
-        queue.put(entry)
-    dead = queue.take()
-    assert isinstance(dead, Dead)
-    assert dead.entries == [late, left]
-    assert sizes(queue.take()) == [2]
-
-
-def test_taking_waits_for_something_to_do() -> None:
-    queue, found = Queue(10), []
-    thread = threading.Thread(target=lambda: found.append(queue.take()))
-    thread.start()
-    time.sleep(0.05)
-    assert not found
-    queue.put(asked([3]))
-    thread.join(5)
-    assert sizes(found[0]) == [3]
-
-
-@pytest.mark.parametrize(("last", "together"), [(2, True), (1, False)])
-def test_a_batch_waits_for_those_that_were_answered_just_now(last: int, together: bool) -> None:
-    """After a batch of several requests the next waits for as many to come; after a batch of one it does not."""
-    queue = Queue(10)
-    queue._last, queue._taken = last, time.monotonic() - 1.0
-    queue.put(asked([5]))
-    later = threading.Timer(0.005, lambda: [queue.put(asked([5])) for _ in range(2)])
-    later.start()
-    batch = sizes(queue.take())
-    later.join()
-    assert batch == ([5, 5, 5] if together else [5])
-
-
-def test_a_batch_does_not_wait_for_long_nor_when_it_is_full() -> None:
-    queue = Queue(10)
-    for taken, tokens in ((1.0, [5]), (0.01, [5]), (1.0, [60, 60])):
-        queue._last, queue._taken = 4, time.monotonic() - taken
-        queue.put(asked(tokens))
-        begun = time.monotonic()
-        assert sizes(queue.take())[0] == tokens[0]
-        assert time.monotonic() - begun < (0.5 if taken == 1.0 and tokens == [5] else 0.04)
-
-
-# the worker
-
-
-class Fake:
-    """A translator that shouts, and fails as it is told."""
-
-    def __init__(self) -> None:
-        self.batches: list[list[str]] = []
-
-    def translate(self, texts: list[str], **options: Any) -> Any:
-        from dragoman.translation import Translation
-
-        self.batches.append(texts)
-        for word, error in (
-            ("bad", DataError("not that.")),
-            ("worse", RunError("at /secret.")),
-            ("bug", ZeroDivisionError()),
-        ):
-            if any(word in text for text in texts):
-                raise error
-        return [Translation(text.upper(), ids=[1]) for text in texts]
-
-
-def at_work(job: Callable[[Worker, Fake], Coroutine[Any, Any, Any]]) -> Any:
-    async def main() -> Any:
-        fake = Fake()
-        worker = Worker("m", fake, 100, Metrics())  # type: ignore[arg-type]
-        try:
-            return await job(worker, fake)
-        finally:
-            if worker._loop is not None:
-                await asyncio.to_thread(worker.stop)
-
-    return asyncio.run(main())
-
-
-def texts(*words: str, key: Any = "one", seconds: float = 60.0) -> Texts:
-    future = asyncio.get_running_loop().create_future()
-    sentences = [Sentence(word, 5) for word in words]
-    return Texts(future, within(seconds), seconds, sentences=sentences, key=key, budget=1000)
-
-
-def test_a_mistake_is_told_to_the_one_who_made_it() -> None:
-    async def job(worker: Worker, fake: Fake) -> Any:
-        entries = [texts("a", "b"), texts("bad"), texts("worse"), texts("bug"), texts("c")]
-        for entry in entries:
-            worker.queue.put(entry)
-        worker.start(asyncio.get_running_loop())
-        return fake.batches, await asyncio.gather(*(entry.future for entry in entries), return_exceptions=True)
-
-    batches, found = at_work(job)
-    assert batches[0] == ["a", "b", "bad", "worse", "bug", "c"]
-    assert [[sentence.found.text for sentence in one] for one in (found[0], found[4])] == [["A", "B"], ["C"]]
-    assert (type(found[1]), str(found[1])) == (DataError, "not that.")
-    assert [type(one) for one in found[2:4]] == [InternalError, InternalError]
-    assert "secret" not in str(found[2])
-
-
-def test_work_alone_and_late_work() -> None:
-    async def job(worker: Worker, fake: Fake) -> Any:
-        loop = asyncio.get_running_loop()
-
-        def alone(work: Any) -> Entry:
-            return Alone(loop.create_future(), within(60), 60, work=work)
-
-        def left(translator: Any) -> None:
-            raise GoneError
-
-        late = texts("late", seconds=-2.0)
-        entries: list[Entry] = [
-            alone(lambda translator: translator is fake),
-            alone(left),
-            alone(lambda _: 1 // 0),
-            late,
-        ]
-        for entry in entries:
-            worker.queue.put(entry)
-        worker.start(loop)
-        return await asyncio.gather(*(entry.future for entry in entries), return_exceptions=True)
-
-    found = at_work(job)
-    assert found[0] is True
-    assert [type(one) for one in found[1:]] == [GoneError, InternalError, LateError]
-
-
-def test_stopping_finishes_what_was_taken() -> None:
-    async def job(worker: Worker, fake: Fake) -> Any:
-        entries = [texts(f"t{number}", key=number) for number in range(20)]
-        for entry in entries:
-            worker.queue.put(entry)
-        worker.start(asyncio.get_running_loop())
-        await asyncio.to_thread(worker.stop)
-        return [(await entry.future)[0].found.text for entry in entries]
-
-    assert at_work(job) == [f"T{number}" for number in range(20)]
 
 
 # documents, markup
@@ -406,8 +161,10 @@ def test_two_models_of_one_name(tmp_path: Path) -> None:
 def test_metrics_name_every_model() -> None:
     metrics = Metrics()
     meter = metrics.of_model("m", lambda: 3)
-    meter.batch(4, 2, 40, 20, 0.1)
-    meter.batch(2, 1, 10, 5, 0.1)
+    meter.batch(4, 2, 0.1)
+    meter.batch(2, 1, 0.1)
+    meter.tokens(40, 20)
+    meter.tokens(10, 5)
     text = metrics.text().decode()
     assert 'dragoman_batch_sentences_mean{model="m"} 3.0' in text
     assert 'dragoman_tokens_total{model="m",side="source"} 50.0' in text

@@ -15,7 +15,7 @@ from conftest import REPOSITORY
 from dragoman import Translator
 from dragoman.errors import DataError, UsageError
 from dragoman.evaluation import GoldLinks, alignment_error_rate
-from dragoman.visualize.alignment import align, pharaoh, word_weights
+from dragoman.visualize.alignment import Layer, align, check_layer, pharaoh, word_weights
 from tolerances import FLOAT32, FLOAT64
 
 GOLD = REPOSITORY / "tests" / "golden" / "alignments.txt"
@@ -36,7 +36,7 @@ def test_each_word_goes_to_its_heaviest_word() -> None:
     # Of x the end of the sentence has most, and is no word; of yz the mean of both halves counts.
     assert align("a b", found, SPECIAL, layer=1) == [(1, 0), (1, 1)]
     assert align("a b", found, SPECIAL, layer=2) == [(0, 0), (1, 1)]
-    assert align("a b", found, SPECIAL) == [(0, 0), (1, 1)]
+    assert align("a b", found, SPECIAL, layer="mean") == [(0, 0), (1, 1)]
     weights, sources, targets = word_weights("a b", found, SPECIAL, layer=1)
     np.testing.assert_allclose(weights, [[0.2, 0.3], [0.35, 0.5]], atol=FLOAT32)
     assert (sources, targets) == ([0, 1], [0, 1])
@@ -46,6 +46,28 @@ def test_a_layer_that_is_not_there() -> None:
     for layer in (0, 3, -1):
         with pytest.raises(UsageError, match=rf"no decoder layer {layer}; choose one of 1 to 2"):
             align("a b", translation(FIRST, SECOND), SPECIAL, layer)
+
+
+def test_the_best_layer_is_the_one_that_agrees_with_itself() -> None:
+    """In the first layer both words point at b, which points back at one of them alone; in the second each at its own.
+
+    Among layers that agree alike the more decided one counts, and the mean before a layer that is no better.
+    """
+    second = [(0, 0), (1, 1)]
+    for layers in ((FIRST, SECOND), (SECOND, FIRST)):
+        assert align("a b", translation(*layers), SPECIAL) == second
+    crossed = [[0.0, 1.0, 0.0], [1.0, 0.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 1.0]]
+    # The mean has the links of SECOND or of the crossed layer; that layer is more decided than either.
+    assert align("a b", translation(SECOND, crossed), SPECIAL) == [(1, 0), (0, 1)]
+    assert align("a b", translation(SECOND, SECOND), SPECIAL) == second
+
+
+def test_layers_are_checked_beforehand_too() -> None:
+    layers: list[Layer] = ["best", "mean", 1, 2]
+    for layer in layers:
+        check_layer(layer, 2)
+    with pytest.raises(UsageError, match="no decoder layer 3; choose one of 1 to 2"):
+        check_layer(3, 2)
 
 
 def test_nothing_to_align() -> None:
@@ -61,7 +83,8 @@ def test_every_word_of_a_real_translation_has_one_link(kind: str) -> None:
     translator = Translator(make_bundle(kind=kind, n_decoder_layers=2))
     for line in LINES:
         found = translator.force(line, "Die Fähre 北京 🙂 verlässt, den Hafen.", attention=True)
-        for layer in (None, 1, 2):
+        layers: list[Layer] = ["best", "mean", 1, 2]
+        for layer in layers:
             links = align(line, found, SPECIAL, layer)
             # An unknown word of a word-level model shows as <unk> in the text too, and is a word.
             assert [target for _, target in links] == list(range(len(found.text.split())))

@@ -22,6 +22,7 @@ Fraction = Annotated[float, Field(ge=0.0, lt=1.0)]
 Count = Annotated[int, Field(ge=0)]
 Positive = Annotated[int, Field(ge=1)]
 Seed = Annotated[int, Field(ge=0, lt=1 << 63)]
+Files = Annotated[tuple[str, ...], BeforeValidator(lambda v: (v,) if isinstance(v, str) else v), Field(min_length=1)]
 
 
 class _ConfigMeta(ModelMetaclass):
@@ -80,12 +81,14 @@ class ModelConfig(Config):
     )
     feed_forward_bias: bool = Field(True, description="biases of the feed-forward projections")
     output_bias: bool = Field(True, description="a bias per target token in the output projection")
-    init: Literal["xavier", "kaiming", "torch"] = Field("xavier", description="initial values of the matrices")
+    init: Literal["xavier", "kaiming", "torch", "marian"] = Field(
+        "xavier", description="initial values of the matrices (marian: N(0, 0.02²))"
+    )
     embedding_init: Literal["normal", "like_init"] = Field(
         "normal", description="normal: N(0, 1/d_model); like_init: as the other matrices (torch: N(0, 1))"
     )
     bias_init: Literal["zero", "torch"] | None = Field(
-        None, description="biases: zero, or torch: U(±1/sqrt(fan_in)); null: zero for xavier, else torch"
+        None, description="biases: zero, or torch: U(±1/sqrt(fan_in)); null: torch for kaiming and torch, else zero"
     )
     dropout: Fraction = Field(0.1, description="probability, on each sub-layer's output before it is added")
     attention_dropout: Fraction | None = Field(None, description="probability, on attention weights; null: dropout")
@@ -178,17 +181,37 @@ class TokenizerConfig(Config):
         return values
 
 
-class TextCorpus(Config):
+class _Streamed(Config):
+    """Training text that is read while it is used (docs/scaling.md); the other settings are of this one."""
+
+    streaming: bool = Field(False, description="training text: tokenise it while training, nothing is stored")
+    shuffle_buffer: Positive = Field(1 << 16, description="pairs that are in memory and shuffled together")
+    parts: Positive | None = Field(
+        None, description="parts read side by side, a multiple of the processes; null: by files and processes"
+    )
+    tokenizer_pairs: Positive = Field(1_000_000, description="first pairs: tokenizers learn, pairs are held out there")
+    pairs: Positive | None = Field(None, description="pairs of an epoch; null: the data set's, or counted in the first")
+
+    @model_validator(mode="after")
+    def _needs_streaming(self) -> Self:
+        fields = _Streamed.model_fields.items()
+        others = [name for name, field in fields if getattr(self, name) != field.default]
+        if others and not self.streaming:
+            raise ValueError(f"{' and '.join(others)} would have no effect without streaming: true")
+        return self
+
+
+class TextCorpus(_Streamed):
     """Line-aligned text files, plain or .gz; several files a side are read one after the other."""
 
-    src: Annotated[tuple[str, ...], BeforeValidator(lambda v: (v,) if isinstance(v, str) else v), Field(min_length=1)]
-    tgt: Annotated[tuple[str, ...], BeforeValidator(lambda v: (v,) if isinstance(v, str) else v), Field(min_length=1)]
+    src: Files = Field(description="a file of the source language, or a list of them")
+    tgt: Files = Field(description="a file of the target language, or a list of them, line to line with src")
 
 
-class TableCorpus(Config):
+class TableCorpus(_Streamed):
     """Files with a field for each language: .tsv .csv .jsonl .parquet (.gz too), or a folder saved by ``datasets``."""
 
-    path: Annotated[tuple[str, ...], BeforeValidator(lambda v: (v,) if isinstance(v, str) else v), Field(min_length=1)]
+    path: Files = Field(description="a file or folder, or a list of them")
     src_field: str | Count = Field(0, description="column name (dots go into nested fields), or its index from 0")
     tgt_field: str | Count = Field(1, description="column name (dots go into nested fields), or its index from 0")
     header: bool | None = Field(
@@ -197,15 +220,15 @@ class TableCorpus(Config):
     split: str | None = Field(None, description="a folder saved by datasets: the split in it")
 
 
-class HubCorpus(Config):
+class HubCorpus(_Streamed):
     """A data set on the Hugging Face Hub, or anything else that ``datasets.load_dataset`` takes by name."""
 
-    hub: str
+    hub: str = Field(description="name of the data set")
     name: str | None = Field(None, description="configuration of the data set")
-    split: str = "train"
+    split: str = Field("train", description="the split in it")
     revision: str | None = Field(None, description="commit or tag")
     src_field: str = Field(description="column name, dots go into nested fields: translation.en")
-    tgt_field: str
+    tgt_field: str = Field(description="the same for the target")
 
 
 class HeldOutCorpus(Config):
@@ -245,11 +268,18 @@ class DataConfig(Config):
     src_lang: str = Field("src", description="language code of the source")
     tgt_lang: str = Field("tgt", description="language code of the target")
     dir: str = Field(".", description="folder that relative paths start from; default: the configuration file's")
-    train: Corpus
-    valid: ValidCorpus | None = None
-    test: Corpus | None = None
+    train: Corpus = Field(description="the training text")
+    valid: ValidCorpus | None = Field(None, description="what validation is on; null: there is none")
+    test: Corpus | None = Field(None, description="scored at the end of the training; null: nothing is")
     max_length: Positive = Field(256, description="tokens of either side; longer training pairs are dropped, counted")
     max_ratio: Annotated[float, Field(ge=1.0)] = Field(9.0, description="tokens, longer : shorter side; as above")
+
+    @model_validator(mode="after")
+    def _trains_alone(self) -> Self:
+        for name in ("valid", "test"):
+            if getattr(getattr(self, name), "streaming", False):
+                raise ValueError(f"{name} cannot be streaming: only the training text is")
+        return self
 
 
 class TrainConfig(Config):
@@ -263,29 +293,31 @@ class TrainConfig(Config):
         None, description="minutes; the last validation comes on top"
     )
     lr: Annotated[float, Field(gt=0.0)] = Field(1e-3, description="the peak; for noam the factor")
-    schedule: Literal["noam", "inverse_sqrt", "cosine", "linear", "plateau", "constant"] = "inverse_sqrt"
+    schedule: Literal["noam", "inverse_sqrt", "cosine", "linear", "plateau", "constant"] = Field(
+        "inverse_sqrt", description="how the rate goes on after its rise"
+    )
     warmup_steps: Count = Field(400, description="updates of linear rise (plateau: steps before it is consulted)")
     warmup_ratio: Fraction | None = Field(None, description="share of the horizon; where set, in place of warmup_steps")
     plateau_factor: Annotated[float, Field(gt=0.0, lt=1.0)] = Field(0.5, description="the rate is multiplied by this")
     plateau_patience: Count = Field(3, description="validations without improvement that are borne")
     label_smoothing: Fraction = Field(0.1, description="probability spread over the vocabulary")
     clip_norm: Annotated[float, Field(ge=0.0)] = Field(1.0, description="largest gradient norm; 0: no clipping")
-    optimizer: Literal["adam", "adamw"] = "adam"
-    betas: tuple[Fraction, Fraction] = (0.9, 0.98)
-    eps: Annotated[float, Field(gt=0.0)] = 1e-9
+    optimizer: Literal["adam", "adamw"] = Field("adam", description="adamw: weight decay apart from the gradient")
+    betas: tuple[Fraction, Fraction] = Field((0.9, 0.98), description="decay per step of Adam's two averages")
+    eps: Annotated[float, Field(gt=0.0)] = Field(1e-9, description="added to the root of Adam's second average")
     weight_decay: Annotated[float, Field(ge=0.0)] = Field(0.0, description="matrices only, embeddings excepted")
-    precision: Literal["fp32", "bf16", "fp16"] = "fp32"
-    device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
+    precision: Literal["fp32", "bf16", "fp16"] = Field("fp32", description="type of the products; weights stay fp32")
+    device: Literal["auto", "cpu", "cuda", "mps"] = Field("auto", description="auto: cuda, else mps, else cpu")
     average_last: Count = Field(0, description="checkpoints averaged for validation and the bundles; 0: none")
     ema: Fraction = Field(0.0, description="decay per step of the averaged weights; 0: off")
-    best_metric: Literal["loss", "bleu", "chrf"] = "loss"
+    best_metric: Literal["loss", "bleu", "chrf"] = Field("loss", description="of validation: what best/ is chosen by")
     patience: Positive | None = Field(None, description="validations without improvement that end the training")
     valid_every: Positive | None = Field(None, description="steps between validations; null: once an epoch")
     save_every: Positive | None = Field(None, description="steps between checkpoints; null: at each validation")
     keep: Positive = Field(3, description="newest checkpoints kept")
     log_every: Positive = Field(50, description="steps between records; a console shows one in ten seconds")
     sample_sentences: Count = Field(3, description="validation sentences printed at each validation")
-    seed: Seed = 1
+    seed: Seed = Field(1, description="of the weights, the order of the text, dropout and pairs held out")
     threads: Annotated[int, Field(ge=1, le=1024)] | None = Field(None, description="CPU threads; null: all processors")
     compile: bool = Field(False, description="torch.compile the model")
     init_from: str | None = Field(None, description="model directory to go on from; its tokenizer is kept")

@@ -81,6 +81,6 @@ PRESETS: dict[str, dict[str, Any]] = {
     "marian": {
         **_BASE, "norm_first": False, "final_norm": False, "feed_forward": "silu", "positions": "sinusoidal_halves",
         "tie_embeddings": "all", "attention_dropout": 0.0, "activation_dropout": 0.0, "max_length": 512,
-        "eos_id": 0, "src_pad_id": 2, "tgt_pad_id": 2, "bos_id": 2,
+        "eos_id": 0, "src_pad_id": 2, "tgt_pad_id": 2, "bos_id": 2, "init": "marian", "embedding_init": "like_init",
     },
 }  # fmt: skip

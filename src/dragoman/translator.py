@@ -9,7 +9,7 @@ import logging
 import os
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import Any, overload
@@ -31,7 +31,7 @@ from dragoman.translating.ensemble import Engine, check_alike, make_engine
 from dragoman.translating.jobs import Intake, Job
 from dragoman.translating.results import Results
 from dragoman.translating.searcher import Searcher
-from dragoman.translating.stream import Growing
+from dragoman.translating.stream import Stream, pieces_of
 from dragoman.translation import Translation
 
 logger = logging.getLogger("dragoman")
@@ -69,7 +69,8 @@ class Translator:
     ``<s>`` are never produced. ``device``: where to compute; None: where the model is. ``others``: more models, whose
     probabilities are averaged with the first one's; settings, languages and attention are the first one's.
     ``precision``: int8 for products of eight-bit numbers (attention is still shown in full precision); anything else
-    leaves the weights as they are. Raises :class:`ConfigError` for models that do not fit together, or no int8 here.
+    leaves the weights as they are. ``compile``: see :meth:`load`. Raises :class:`ConfigError` for models that do not
+    fit together, or no int8 here.
     """
 
     def __init__(
@@ -78,13 +79,15 @@ class Translator:
         device: torch.device | str | None = None,
         others: Sequence[Bundle] = (),
         precision: str = "fp32",
+        *,
+        compile: bool = False,  # noqa: A002  # PyTorch's word
     ) -> None:
         self.bundle = bundle
         bundles = [bundle, *others]
         check_alike(bundles)
         self.model = bundle.model.eval() if device is None else bundle.model.to(device).eval()
         self.device = next(self.model.parameters()).device
-        engine = make_engine([one.model.to(self.device).eval() for one in bundles], precision)
+        engine = make_engine([one.model.to(self.device).eval() for one in bundles], precision, compiled=compile)
         shapes = [one.model.config for one in bundles]
         bounded = any(shape.positions in ("learned", "table") for shape in shapes)
         self.intake = Intake(shapes[0], bundle.tokenizers, min(shape.max_length for shape in shapes), bounded)
@@ -97,8 +100,19 @@ class Translator:
         return self._searcher.engine
 
     @classmethod
-    def load(cls, path: Place | Sequence[Place], device: str = "auto", precision: str = "fp32") -> Translator:
+    def load(
+        cls,
+        path: Place | Sequence[Place],
+        device: str = "auto",
+        precision: str = "fp32",
+        *,
+        compile: bool = False,  # noqa: A002  # PyTorch's word
+    ) -> Translator:
         """Read a model directory, or several into an ensemble. ``precision``: fp32, int8 or bf16.
+
+        ``compile``: greedy search and drawing of one text at a time run compiled on the CPU in fp32. That takes up to
+        a minute for the first model of a shape; what was compiled is kept in the user's cache. Where it cannot be, a
+        warning says so.
 
         Raises :class:`BundleError`, and :class:`ConfigError` for what is not there or does not fit together.
         """
@@ -109,7 +123,7 @@ class Translator:
         if not paths:
             raise ConfigError("an ensemble of no models was asked for; give at least one model directory.")
         first, *others = [load_bundle(Path(one), where, dtype) for one in paths]
-        return cls(first, others=others, precision=precision)
+        return cls(first, others=others, precision=precision, compile=compile)
 
     @property
     def special(self) -> frozenset[str]:
@@ -246,30 +260,28 @@ class Translator:
         constraints: Sequence[str] | None = None,
         terms: TermPairs | None = None,
         strict_terms: bool = False,
+        attention: bool = False,
         line_number: int = 0,
+        stepped: Callable[[], object] | None = None,
         **options: Any,
-    ) -> Iterator[str]:
+    ) -> Stream:
         """The translation of a text piece by piece, as soon as nothing that comes can change it.
 
-        The pieces joined are ``translate(text, …).text``. Greedy search and drawing give out every token, a beam
-        what all of its hypotheses share; a character that is spread over tokens comes whole. The parameters are those
-        of :meth:`translate`.
+        The pieces joined are ``translate(text, …).text``; after the last of them, all that is known stands in
+        ``translation`` of what this returns. Greedy search and drawing give out every token, a beam what all of its
+        hypotheses share; a character that is spread over tokens comes whole. The search goes on when the next piece
+        is asked for; ``stepped`` is called after each of its steps, and what it raises ends it. The other parameters
+        are those of :meth:`translate`.
         """
         config = self.decode_config(**options)
         if not isinstance(text, str):
             raise DataError(f"only one text can be streamed, and this is a {type(text).__name__}; give a string.")
         jobs = self.intake.jobs(Request.of(text, [line_number], prefix, constraints, terms), config)
-        return self._pieces(jobs, config, strict_terms)
 
-    def _pieces(self, jobs: Sequence[Job], config: DecodeConfig, strict: bool) -> Iterator[str]:
-        for place, job in enumerate(jobs):
-            search, growing = self._searcher.begin([job], config), Growing(self.results.text)
-            for _ in self._searcher.running(search, [job], config):
-                if piece := growing.piece(search.settled(0)):
-                    yield piece
-            found = self._result(job, search.results[0], config, False, strict)
-            if piece := growing.rest(found.text + (job.gap if place + 1 < len(jobs) else "")):
-                yield piece
+        def finished(job: Job, hypotheses: list[Hypothesis]) -> Translation:
+            return self._result(job, hypotheses, config, attention, strict_terms)
+
+        return Stream(pieces_of(jobs, config, self._searcher, self.results, finished, stepped))
 
     def alternatives(self, src: str, prefix: Target = "", n: int = 5, **options: Any) -> list[Translation]:
         """How a translation of ``src`` that begins with ``prefix`` can go on: ``n`` next words, likeliest first.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from typing import Annotated
 
@@ -25,6 +26,9 @@ def serve(
         typer.Option(metavar="KEY", help=f"Ask for this key; repeat it for several. {KEYS} may hold keys too."),
     ] = None,
     threads: Annotated[int | None, typer.Option(min=1, max=1024, help="CPU threads. Default: all processors.")] = None,
+    workers: Annotated[
+        int, typer.Option(min=1, max=1024, help="Processes that translate for each model and share the threads.")
+    ] = 1,
     precision: Annotated[str, typer.Option(metavar="fp32|int8|bf16", help="Type of the weights.")] = "fp32",
     device: Annotated[str, typer.Option(metavar="auto|cpu|cuda|mps", help="Where to compute.")] = "auto",
     max_queue: Annotated[int, typer.Option(min=1, max=100_000, help="Requests that may wait for a model.")] = 256,
@@ -51,7 +55,8 @@ def serve(
     keys = [*(api_key or []), *os.environ.get(KEYS, "").replace(",", " ").split()]
     if any(not key.strip() for key in keys):
         raise UsageError(f"an empty key was given; leave --api-key out, or give keys in {KEYS}.")
-    common.prepare_runtime(threads)
+    own = threads if workers == 1 else max(1, (threads or os.cpu_count() or 1) // workers)
+    common.prepare_runtime(own)
     try:
         from dragoman.server.run import listen
         from dragoman.server.run import serve as run
@@ -74,5 +79,13 @@ def serve(
     )
     metrics = Metrics()
     with listen(host, port) as listener:
-        catalogue = Catalogue.load(models, limits, metrics, device=device, precision=precision)
+        catalogue = Catalogue.load(
+            models,
+            limits,
+            metrics,
+            device=device,
+            precision=precision,
+            helpers=0 if workers == 1 else workers,
+            prepare=functools.partial(common.prepare_runtime, own),
+        )
         run(Service(catalogue, limits, metrics, keys), listener, cors or ())

@@ -64,10 +64,16 @@ def translate(
     workers: Annotated[int, typer.Option(min=1, max=1024, help="Processes that share the lines and the threads.")] = 1,
     precision: Annotated[str, typer.Option(metavar="fp32|int8|bf16", help="Type of the weights.")] = "fp32",
     device: Annotated[str, typer.Option(metavar="auto|cpu|cuda|mps", help="Where to compute.")] = "auto",
+    compiled: Annotated[
+        bool, typer.Option("--compile", help="Compile the step of greedy search, line by line; once for a shape.")
+    ] = False,
     scores: Annotated[bool, typer.Option("--scores", help="The score and a tab before each translation.")] = False,
     alignments: Annotated[
         bool, typer.Option("--alignments", help="A tab and word links SOURCE-TARGET behind each translation.")
     ] = False,
+    alignment_layer: Annotated[
+        str | None, typer.Option(metavar="best|mean|N", help="The decoder layer of the links, from 1. Default: best.")
+    ] = None,
     jsonl: Annotated[bool, typer.Option("--jsonl", help="A JSON object a line, with every field.")] = False,
     quiet: common.Quiet = False,
     verbose: common.Verbose = False,
@@ -112,6 +118,8 @@ def translate(
         raise UsageError("--terms need a search, and --sample draws at random; leave one of them out.")
     if strict_terms and terms is None:
         raise UsageError("--strict-terms is about --terms; add a file of them.")
+    if alignment_layer is not None and not alignments:
+        raise UsageError("--alignment-layer is about --alignments; add that.")
     total = lines.check_input(file, prefix)
     asked = work.Work(
         models=[model, *(ensemble or [])],
@@ -123,7 +131,9 @@ def translate(
         split_sentences=split_sentences,
         scores=scores,
         alignments=alignments,
+        alignment_layer=_layer(alignment_layer),
         jsonl=jsonl,
+        compiled=compiled,
     )
     alone = workers == 1 or lines.is_typed(file)
     size = 1 if lines.is_typed(file) else WINDOW if alone else SHARED_WINDOW
@@ -137,6 +147,15 @@ def translate(
             for written in done:
                 stream.writelines(line + "\n" for line in written)
                 stream.flush()
+
+
+def _layer(text: str | None) -> Any:
+    """What ``--alignment-layer`` says."""
+    if text in (None, "best", "mean"):
+        return text or "best"
+    if not text.isdecimal():
+        raise UsageError(f'--alignment-layer is "{text}"; give best, mean or the number of a decoder layer from 1.')
+    return int(text)
 
 
 def _read_terms(path: Path) -> Any:

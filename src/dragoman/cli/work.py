@@ -20,6 +20,7 @@ from dragoman.errors import RunError, UsageError
 if TYPE_CHECKING:
     from dragoman.translating.terms import Terms
     from dragoman.translation import Translation
+    from dragoman.visualize.alignment import Layer
 
 Report = Callable[[int], None]
 Written = Generator[list[str], None, None]
@@ -38,7 +39,9 @@ class Work:
     split_sentences: bool = False
     scores: bool = False
     alignments: bool = False
+    alignment_layer: Layer = "best"
     jsonl: bool = False
+    compiled: bool = False
 
 
 class Worker:
@@ -48,10 +51,14 @@ class Worker:
         from dragoman.translator import BATCH_TOKENS, Translator
 
         self.work = work
-        self.translator = Translator.load(work.models, work.device, work.precision)
+        self.translator = Translator.load(work.models, work.device, work.precision, compile=work.compiled)
         several = self.translator.decode_config(**_of_search(work.options)).n_best > 1
         if several and work.alignments and not work.jsonl:
             raise UsageError("--alignments belong to the best translation; leave out --n-best, or add --jsonl.")
+        if work.alignments:
+            from dragoman.visualize.alignment import check_layer
+
+            check_layer(work.alignment_layer, self.translator.model.config.n_decoder_layers)
         self.options: dict[str, Any] = {"batch_tokens": BATCH_TOKENS, **work.options}
         self.options |= {"terms": work.terms, "strict_terms": work.strict_terms}
         plain = lines.as_list if several else lines.as_scored if work.scores else lines.as_text
@@ -72,7 +79,7 @@ class Worker:
             return None
         from dragoman.visualize.alignment import align, pharaoh
 
-        return pharaoh(align(source, found, self.translator.special))
+        return pharaoh(align(source, found, self.translator.special, self.work.alignment_layer))
 
 
 def _of_search(options: dict[str, Any]) -> dict[str, Any]:

@@ -43,7 +43,12 @@ class BeamSearch:
         self.sums: NDArray[np.float64] = np.zeros((len(limits), 1))
         self.tokens = self.parents = np.empty(0, np.int64)
         none = np.empty((len(limits), 0), np.int64)
-        self.found = Candidates(self.sums[:, :0], none, none, self.sums[:, :0])  # what the last step looked at
+        self._found = Candidates(self.sums[:, :0], none, none, self.sums[:, :0])
+
+    @property
+    def found(self) -> Candidates:
+        """The candidates that the last step looked at."""
+        return self._found
 
     @property
     def is_open(self) -> bool:
@@ -54,7 +59,7 @@ class BeamSearch:
         """Extend the open hypotheses by one token, ``logits`` [R,V] being the step's for their rows."""
         logprobs = log_probabilities(logits)
         self.rules.apply(logprobs, self.trail, self.sources.repeat(self.sums.shape[1]))
-        self.found = found = best_candidates(logprobs, self.sums, 2 * self.size)
+        self._found = found = best_candidates(logprobs, self.sums, 2 * self.size)
         ends = found.tokens == self.eos_id
         self._finish(found, ends)
         going = _going_on(found, ends, self.size)

@@ -14,8 +14,8 @@ from torch import Tensor
 
 # Up to this many numbers one top-k over all is faster than two over parts of them; measured on a CPU.
 _SMALL = 1 << 16
-# Groups that a row's tokens are dealt into: about the root of the vocabulary, and a multiple of the vector width.
-_GROUPS = 256
+# Tokens of a group: about the root of a large vocabulary, and a multiple of the vector width.
+_GROUP = 64
 
 
 class Candidates(NamedTuple):
@@ -40,7 +40,7 @@ def best_candidates(logprobs: Tensor, sums: NDArray[np.float64], count: int) -> 
     before = torch.from_numpy(sums).to(logprobs.device).view(n * width, 1)
     # top-k promises nothing about equal values. One more than asked for shows whether any were left out.
     asked = min(count + 1, width * vocabulary)
-    if logprobs.numel() <= _SMALL or vocabulary < _GROUPS or asked > width * _GROUPS:
+    if logprobs.numel() <= _SMALL or asked > width * (vocabulary // _GROUP):
         values, places = (logprobs.double() + before).view(n, width * vocabulary).topk(asked)
     else:
         values, places = _best_of_groups(logprobs, before.view(n, width), asked)
@@ -57,20 +57,19 @@ def best_candidates(logprobs: Tensor, sums: NDArray[np.float64], count: int) -> 
 def _best_of_groups(logprobs: Tensor, sums: Tensor, count: int) -> tuple[Tensor, Tensor]:
     """The best values of each sentence and their places among its W·V, both [N,count].
 
-    The tokens j, j + G, j + 2G, … of a row are a group. The best ``count`` lie in the ``count`` groups of the best
-    maxima, or are equal to what lies there.
+    So many tokens of a row that follow each other are a group, the last one perhaps smaller. The best ``count`` lie in
+    the ``count`` groups of the best maxima, or are equal to what lies there.
     """
     n, width = sums.shape
     rows, vocabulary = logprobs.shape
-    size = vocabulary // _GROUPS
-    whole = size * _GROUPS
-    maxima = logprobs[:, :whole].view(rows, size, _GROUPS).amax(1)
+    whole = vocabulary // _GROUP * _GROUP
+    maxima = logprobs[:, :whole].view(rows, -1, _GROUP).amax(2)
     if whole < vocabulary:
-        torch.maximum(maxima[:, : vocabulary - whole], logprobs[:, whole:], out=maxima[:, : vocabulary - whole])
-    best = (maxima.double() + sums.view(rows, 1)).view(n, width * _GROUPS).topk(count, sorted=False).indices
-    hypothesis, group = best // _GROUPS, best % _GROUPS
-    members = torch.arange(0, vocabulary, _GROUPS, device=logprobs.device)
-    tokens = group[:, :, None] + members
+        maxima = torch.cat([maxima, logprobs[:, whole:].amax(1, keepdim=True)], 1)
+    groups = maxima.shape[1]
+    best = (maxima.double() + sums.view(rows, 1)).view(n, width * groups).topk(count, sorted=False).indices
+    hypothesis, group = best // groups, best % groups
+    tokens = group[:, :, None] * _GROUP + torch.arange(_GROUP, device=logprobs.device)
     places = hypothesis[:, :, None] * vocabulary + tokens
     offset = width * vocabulary * torch.arange(n, device=logprobs.device)[:, None, None]
     inside = tokens < vocabulary

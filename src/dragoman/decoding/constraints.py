@@ -42,12 +42,14 @@ class MinLength:
 
     def __init__(self, minimums: Sequence[int], eos_id: int) -> None:
         self.minimums = torch.tensor(minimums, dtype=torch.int64)
-        self.most = max(minimums, default=0)
+        self.least, self.most = min(minimums, default=0), max(minimums, default=0)
         self.eos_id = eos_id
 
     def __call__(self, logprobs: Tensor, trail: Trail, sources: Ids) -> None:
         """See :class:`Rule`."""
-        if trail.length < self.most:
+        if trail.length < self.least:
+            logprobs[:, self.eos_id] = NEVER
+        elif trail.length < self.most:
             early = self.minimums[torch.from_numpy(sources)] > trail.length
             logprobs[:, self.eos_id].masked_fill_(early.to(logprobs.device), NEVER)
 

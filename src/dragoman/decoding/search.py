@@ -14,6 +14,7 @@ from torch import Tensor
 from dragoman.config import DecodeConfig
 from dragoman.decoding.beam import BeamSearch
 from dragoman.decoding.constraints import Rules, check_request
+from dragoman.decoding.greedy import GreedySearch
 from dragoman.decoding.grid import GridSearch
 from dragoman.decoding.hypothesis import Hypothesis
 from dragoman.decoding.phrases import Phrase
@@ -56,7 +57,7 @@ def make_search(
     phrases: Sequence[Sequence[Phrase]] | None = None,
     line_numbers: Sequence[int] | None = None,
 ) -> Search:
-    """The search that ``config`` and the phrases ask for: beam (greedy is a beam of one), drawing, or a grid.
+    """The search that ``config`` and the phrases ask for: beam (or greedy, for a beam of one), drawing, or a grid.
 
     For each source: ``limits``, the most target tokens, ``</s>`` included; ``minimums``, those before ``</s>`` (None:
     ``min_length``); ``prefixes``, the ids that its translation has to begin with; ``phrases`` that have to stand in
@@ -73,7 +74,7 @@ def make_search(
         return GridSearch(config, rules, eos_id, limits, phrases)
     if config.sample:
         return Sampling(config, rules, eos_id, limits, range(n_sources) if line_numbers is None else line_numbers)
-    return BeamSearch(config, rules, eos_id, limits)
+    return (GreedySearch if config.beam_size == 1 else BeamSearch)(config, rules, eos_id, limits)
 
 
 def run(

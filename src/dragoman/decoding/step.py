@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from dragoman.errors import RunError
@@ -32,14 +34,35 @@ def log_probabilities(logits: Tensor) -> Tensor:
     A logit may be -inf (a token that never comes). Raises :class:`RunError` where a logit is NaN or +inf, or where
     a row holds nothing but -inf.
     """
-    result = torch.log_softmax(logits if logits.dtype == torch.float64 else logits.float(), dim=-1)
+    result = unchecked_log_probabilities(logits)
     # Any of these faults makes the normaliser NaN, and with it the whole row.
     if bool(result[:, 0].isnan().any()):
-        raise RunError(
-            "the model's output holds NaN or infinite values, so nothing can be decoded; its weights are damaged, or "
-            "they overflow in this precision: try fp32."
-        )
+        raise damaged()
     return result
+
+
+def unchecked_log_probabilities(logits: Tensor) -> Tensor:
+    """The same, for who looks for NaN among them himself and raises :func:`damaged`."""
+    return torch.log_softmax(logits if logits.dtype == torch.float64 else logits.float(), dim=-1)
+
+
+def damaged() -> RunError:
+    """The error for logits that nothing can be decoded from."""
+    return RunError(
+        "the model's output holds NaN or infinite values, so nothing can be decoded; its weights are damaged, or "
+        "they overflow in this precision: try fp32."
+    )
+
+
+def best_token(logprobs: Tensor) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """The best value of each row [R,V] and its id, the lowest of equal ones; both [R]."""
+    if logprobs.device.type == "cpu":
+        # numpy finds it in a sixth of the time that torch.max takes.
+        numbers = logprobs.numpy()
+        tokens = numbers.argmax(1)
+        return numbers[np.arange(len(numbers)), tokens].astype(np.float64), tokens
+    values, places = logprobs.max(1)
+    return values.cpu().numpy().astype(np.float64), places.cpu().numpy()
 
 
 def best_tokens(logprobs: Tensor, count: int) -> tuple[Tensor, Tensor]:

@@ -211,7 +211,7 @@ def _with_model(config: RunConfig, given: Text, network: Transformer, made: Exam
     trial = partial(learning.rate_test, network, batches, config.train, peak, _RATE * made.left(), made.say, pace)
     made.make([("the learning rate", trial)])
     if config.train.max_minutes and pace.seconds:
-        per_epoch = settings.updates_per_epoch(given.pairs, corpus, shape, config.train)
+        per_epoch = settings.updates_per_epoch(given.pairs or 0, corpus, shape, config.train)
         update = pace.seconds * config.train.batch_tokens / budget * config.train.accumulate
         made.make([("time", partial(settings.time_budget, config, per_epoch, update))])
 

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from dragoman.config import ModelConfig
+from dragoman.engine.compiled import CompiledRow, compiled_row, go_on_without
 from dragoman.engine.layers import PackedDecoderLayer, PackedEncoderLayer
 from dragoman.engine.norms import fast_norm
 from dragoman.engine.pack import Block, Pack
@@ -51,13 +52,18 @@ class Engine:
 
     Only sums in another order and, with ``int8``, rounding set its results apart from the model's in evaluation mode.
     The embeddings stay the model's own. ``consume`` frees the model's other matrices as soon as each is packed, so that
-    they are not there twice; the model cannot be used any more.
+    they are not there twice; the model cannot be used any more. ``row`` makes the steps of a single hypothesis; it
+    was made from the same ``model``.
     """
 
-    def __init__(self, model: Transformer, *, int8: bool = False, consume: bool = False) -> None:
+    def __init__(
+        self, model: Transformer, *, int8: bool = False, consume: bool = False, row: CompiledRow | None = None
+    ) -> None:
         config = self.config = model.config
+        self.row = row
         pack = Pack(int8, small=sum(p.numel() for p in model.parameters()) <= SMALL_MODEL)
-        turn = Turn(Rotary(config.d_head)) if config.positions == "rotary" else None
+        turn = self.turn = Turn(Rotary(config.d_head)) if config.positions == "rotary" else None
+        self.nothing = torch.zeros(1, 1, config.d_model)
         self.scale = model.scale
         self.src_table, self.tgt_table = model.src_embedding.weight.detach(), model.tgt_embedding.weight.detach()
         self.src_positions, self.tgt_positions = model.src_positions.forward, model.tgt_positions.forward
@@ -112,6 +118,8 @@ class Engine:
         Raises :class:`DataError` for another number of tokens than of rows, and past the end of learned or table
         positions.
         """
+        if self.row is not None and state.goes_on_alone(len(tokens), parents):
+            return self._step_alone(self.row, tokens, state)
         with torch.inference_mode():
             if parents is not None:
                 state.select(parents)
@@ -121,6 +129,17 @@ class Engine:
                 x = layer.step(x, state)
             x = self.decoder_norm(x)
         return self.project(x)
+
+    def _step_alone(self, row: CompiledRow, tokens: Tensor, state: EngineState) -> Tensor:
+        with torch.inference_mode():
+            if self.turn is not None:
+                position = self.turn.rows(state.length)
+            else:
+                position = self.tgt_positions(self.nothing, state.length)[0]
+            place, slots = state.advance_alone()
+        assert state.source is not None
+        # Outside, so that the logits may be changed in place.
+        return row(tokens, place, position, slots, *state.source.single)
 
     @torch.no_grad()
     def project(self, hidden: Tensor) -> Tensor:
@@ -138,19 +157,30 @@ def _empty(module: nn.Module) -> None:
             part.weight = nn.Parameter(part.weight.new_empty(0), requires_grad=False)
 
 
-def fast(model: Transformer, precision: Literal["fp32", "int8"] = "fp32", *, consume: bool = False) -> Steps:
+def fast(
+    model: Transformer,
+    precision: Literal["fp32", "int8"] = "fp32",
+    *,
+    consume: bool = False,
+    compile: bool = False,  # noqa: A002  # PyTorch's word
+) -> Steps:
     """The fastest way to decode with ``model`` where it is: an :class:`Engine` on an x86 processor in float32.
 
-    Elsewhere (a GPU, float64, another processor) the model itself. ``consume``: see :class:`Engine`. Raises
-    :class:`ConfigError` for int8 where there is no engine.
+    Elsewhere (a GPU, float64, another processor) the model itself. ``consume``: see :class:`Engine`. ``compile``:
+    the steps of a single hypothesis are compiled, once for a shape (:mod:`dragoman.engine.compiled`); where that
+    cannot be, a warning says so. Raises :class:`ConfigError` for int8 where there is no engine.
     """
     if precision not in ("fp32", "int8"):
         raise ConfigError(f'there is no precision "{precision}" for the engine; use fp32 or int8.')
-    if can_pack(model):
-        return Engine(model, int8=precision == "int8", consume=consume)
-    if precision == "int8":
+    can = can_pack(model)
+    if precision == "int8" and not can:
         raise ConfigError("int8 needs a float32 model on an x86 processor; use precision fp32 here.")
-    return model
+    row = None
+    if compile and (precision == "int8" or not can):
+        go_on_without("it needs float32 on an x86 processor.")
+    elif compile:
+        row = compiled_row(model)
+    return Engine(model, int8=precision == "int8", consume=consume, row=row) if can else model
 
 
 def can_pack(model: Transformer) -> bool:

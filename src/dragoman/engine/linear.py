@@ -18,10 +18,9 @@ _LEAST = 1e-30
 # for all other numbers and no faster for one; from 2 to 512 the layouts are the same.
 _ROWS = 32
 
-# Up to so many rows, and for one row of any weight, beginning a oneDNN call costs more than it saves where the weights
-# come from a cache.
-_FEW_ROWS = 4
-FEW_ROWS_WEIGHT = 1 << 16
+# Beginning a oneDNN call takes 10 µs longer than beginning one of the BLAS. Up to so many products of two numbers, and
+# for one row of any weight, that is more than it saves where the weights come from a cache.
+_FEW_PRODUCTS = 650_000
 
 
 class PackedLinear:
@@ -50,7 +49,7 @@ class SmallLinear(PackedLinear):
     def __init__(self, weight: Tensor, bias: Tensor | None, *, relu: bool = False) -> None:
         super().__init__(weight, bias, relu=relu)
         self.transposed = weight.t().contiguous()
-        self.few = _FEW_ROWS if weight.numel() <= FEW_ROWS_WEIGHT else 1
+        self.few = max(1, _FEW_PRODUCTS // weight.numel())
 
     def __call__(self, x: Tensor) -> Tensor:
         """[M,I] -> [M,O]."""
@@ -86,9 +85,10 @@ class Int8Linear:
         result: Tensor = torch.ops.onednn.qlinear_pointwise(
             whole, 1.0, _ZERO, self.packed, self.scale, self.zero_points, None, 1.0, 0, torch.float32, _PLAIN, [], ""
         )
-        result.mul_(step)
-        if self.bias is not None:
-            result.add_(self.bias)
+        if self.bias is None:
+            result.mul_(step)
+        else:
+            torch.addcmul(self.bias, result, step, out=result)
         return result.relu_() if self.relu else result
 
     def add_to(self, residual: Tensor, x: Tensor) -> Tensor:

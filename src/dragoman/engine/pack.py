@@ -8,7 +8,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from dragoman.engine.linear import FEW_ROWS_WEIGHT, Int8Linear, Linear, PackedLinear, SmallLinear
+from dragoman.engine.linear import Int8Linear, Linear, PackedLinear, SmallLinear
+
+# Weights of up to so many numbers stay in float32 in a small model.
+_SMALL_WEIGHT = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -47,7 +50,7 @@ class Pack:
     def __call__(self, blocks: Sequence[Block], *, relu: bool = False) -> Linear:
         """One layer whose outputs are those of ``blocks`` one after the other; a missing bias counts as zeros."""
         weight = torch.cat([block.weight for block in blocks]) if len(blocks) > 1 else blocks[0].weight
-        if self.int8 and not (self.small and weight.numel() <= FEW_ROWS_WEIGHT):
+        if self.int8 and not (self.small and weight.numel() <= _SMALL_WEIGHT):
             return Int8Linear(weight, _bias(blocks), relu=relu)
         return (SmallLinear if self.small else PackedLinear)(weight, _bias(blocks), relu=relu)
 

@@ -16,6 +16,7 @@ class Turn:
 
     def __init__(self, rotary: Rotary) -> None:
         self._rotary = rotary
+        self._like = torch.empty(0)
         self._last: tuple[int, int, Tensor] = (0, 0, torch.empty(0))
 
     def __call__(self, vectors: Tensor, start: int, heads: int) -> None:
@@ -28,6 +29,10 @@ class Turn:
         numbers = torch.view_as_complex(vectors.view(sentences, width, every, d_head // 2, 2))
         numbers[:, :, :heads].mul_(factors)
         numbers[:, :, heads::2].mul_(factors)
+
+    def rows(self, start: int) -> Tensor:
+        """The cosines, then the sines of the angles at ``start``, [1,d]."""
+        return self._rotary.rows(start, 1, self._like)
 
     def _factors(self, start: int, length: int, like: Tensor) -> Tensor:
         """cos + i·sin of each pair's angle, [length,1,d/2]."""

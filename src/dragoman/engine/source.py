@@ -51,6 +51,7 @@ class Source:
         self.mask = mask
         self.keys = (keys.flatten(1, 2) if batched else keys).unbind(0)
         self.values = (values.flatten(1, 2) if batched else values).unbind(0)
+        self._single: tuple[tuple[Tensor, ...], tuple[Tensor, ...]] | None = None
 
     @classmethod
     def of(cls, projected: Tensor, mask: SourceMask) -> Source:
@@ -64,6 +65,19 @@ class Source:
     def sentences(self) -> int:
         """B."""
         return self._values.shape[1]
+
+    @property
+    def single(self) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
+        """Each layer's keys and values [K,S,d] of the only sentence."""
+        if self._single is None:
+            keys = self._keys[:, 0].transpose(2, 3).contiguous() if self._batched else self._keys[:, 0]
+            self._single = keys.unbind(0), self._values[:, 0].unbind(0)
+        return self._single
+
+    @property
+    def length(self) -> int:
+        """S."""
+        return self._values.shape[3]
 
     def select(self, kept: Tensor) -> Source:
         """The sentences ``kept``, in this order; one may be kept more than once."""

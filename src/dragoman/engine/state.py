@@ -41,6 +41,8 @@ class EngineState:
         self._owned: Tensor | None = None  # [N,W,C]; None: one hypothesis a sentence, which owns all that are used
         self._places: Tensor | None = None  # [R,K] where this step's tokens go among N·K·C; None: to the last used slot
         self._targets: tuple[Tensor, ...] = ()  # of each layer, what they are written into
+        self._place = torch.zeros(1, dtype=torch.int64)
+        self._single: tuple[Tensor, ...] = ()
 
     @property
     def sentences(self) -> int:
@@ -49,8 +51,11 @@ class EngineState:
 
     def select(self, parents: Tensor) -> None:
         """Row i becomes the former row ``parents[i]``; the number of rows may change."""
-        rows, here = len(parents), torch.arange(self.rows or 0)
-        if rows == self.rows and (rows == 1 or torch.equal(parents, here)):
+        rows = len(parents)
+        if rows == self.rows == 1:
+            return
+        here = torch.arange(self.rows or 0)
+        if rows == self.rows and torch.equal(parents, here):
             return
         kept, width = _grouped(parents if self.width == 1 else parents // self.width)
         if self._owned is not None or width > 1:
@@ -80,6 +85,26 @@ class EngineState:
             keys, values = keys.flatten(1, 2).transpose(2, 3), values.flatten(1, 2)
         self.keys, self.values = keys.unbind(0), values.unbind(0)
 
+    def goes_on_alone(self, rows: int, parents: Tensor | None) -> bool:
+        """Whether one hypothesis of one sentence gets one token more, over a source all of whose tokens count."""
+        if rows != 1 or self.rows != 1 or self._owned is not None or (parents is not None and len(parents) != 1):
+            return False
+        return self.source is not None and self.source.mask.bias is None and self.source.mask.is_open is None
+
+    def advance_alone(self) -> tuple[Tensor, tuple[Tensor, ...]]:
+        """What :meth:`advance` does where :meth:`goes_on_alone` holds, for who stores a layer's keys and values itself.
+
+        The place [1] of the new token among the slots, counted from 0, and each layer's slots [K,C,2,d].
+        """
+        slots = self._slots
+        self._reserve(self.used + 1)
+        if self._slots is not slots or not self._single:
+            self._single = self._slots[:, 0].unbind(0)
+        self._place.fill_(self.used)
+        self.length += 1
+        self.used += 1
+        return self._place, self._single
+
     def store(self, layer: int, keys_values: Tensor) -> None:
         """Put a layer's keys and values of this step, [R,K,2,d], where ``keys`` and ``values`` see them."""
         if self._places is None:
@@ -99,6 +124,7 @@ class EngineState:
     def _keep(self, kept: Tensor) -> None:
         """The sentences ``kept`` go on, in this order; a copy of one may be kept more than once."""
         self._slots = self._slots.index_select(1, kept)
+        self._single = ()
         if self.source is not None:
             self.source = self.source.select(kept)
 

@@ -148,8 +148,11 @@ def peak_rate(train: TrainConfig, d_model: int) -> float:
     return float(train.lr * d_model**-0.5 * max(1, train.warmup_steps) ** -0.5)
 
 
-def schedule(config: RunConfig, d_model: int, per_epoch: float) -> Iterator[Finding]:
-    """The learning rate's peak, and whether the warm-up ends before a run of so many steps or epochs does."""
+def schedule(config: RunConfig, d_model: int, per_epoch: float | None) -> Iterator[Finding]:
+    """The learning rate's peak, and whether the warm-up ends before a run of so many steps or epochs does.
+
+    ``per_epoch`` are the updates of an epoch, None where nobody knows.
+    """
     train = config.train
     peak, noam = peak_rate(train, d_model), train.schedule == "noam"
     named = f"train.lr {train.lr:g}" + (f" (noam's factor: a peak of {peak:.1e})" if noam else "")
@@ -160,7 +163,8 @@ def schedule(config: RunConfig, d_model: int, per_epoch: float) -> Iterator[Find
             f"{named} is {'too small to learn anything' if small else 'so large that training will diverge'}; "
             + ("noam's factor is usually 1 to 2." if noam else "1e-4 to 5e-3 is usual for Adam."),
         )
-    ends = {"max_steps": train.max_steps, "max_epochs": train.max_epochs and round(train.max_epochs * per_epoch)}
+    epochs = train.max_epochs if per_epoch is not None else None
+    ends = {"max_steps": train.max_steps, "max_epochs": epochs and round(epochs * (per_epoch or 0.0))}
     yield from _warmup(train, {name: steps for name, steps in ends.items() if steps})
 
 
@@ -197,9 +201,20 @@ def time_budget(config: RunConfig, per_epoch: float, seconds_per_update: float) 
         )
 
 
-def validation(config: RunConfig, per_epoch: float) -> Iterator[Finding]:
-    """Whether there is a validation that can choose the best weights and end the training."""
+def validation(config: RunConfig, per_epoch: float | None) -> Iterator[Finding]:
+    """Whether there is a validation that can choose the best weights and end the training, and when checkpoints come.
+
+    ``per_epoch`` are the updates of an epoch, None where nobody knows.
+    """
     train = config.train
+    rare = (config.data.valid is not None, train.save_every is None)
+    if per_epoch is None and train.valid_every is None and any(rare):
+        what = " and ".join(name for name, comes in zip(("validation", "checkpoints"), rare, strict=True) if comes)
+        yield Finding(
+            "warning",
+            f"nobody knows how long an epoch of the streamed text is, and {what} would come at its end; "
+            f"set train.{'valid_every' if rare[0] else 'save_every'}.",
+        )
     if config.data.valid is None:
         needs = " and train.patience never ends it" if train.patience else ""
         yield Finding(
@@ -207,6 +222,8 @@ def validation(config: RunConfig, per_epoch: float) -> Iterator[Finding]:
             f"there is no data.valid, so the last weights are taken for the best{needs}; give some, or "
             "data.valid: {split: 1000}.",
         )
+        return
+    if per_epoch is None:
         return
     every = train.valid_every or per_epoch
     most = train.max_steps or (train.max_epochs and train.max_epochs * per_epoch)

@@ -24,13 +24,16 @@ MOST_STREAMED = 5_000
 
 @dataclass(frozen=True)
 class Text:
-    """What the cheap checks look at. ``corpus`` is the tokenised training text, or a sample of ``pairs`` pairs."""
+    """What the cheap checks look at.
+
+    ``corpus`` is the tokenised training text, or a sample of ``pairs`` pairs; None: nobody knows how many.
+    """
 
     survey: Survey
     held: Mapping[str, Sequence[Pair]]
     tokenizers: TokenizerPair
     corpus: TokenCorpus
-    pairs: int
+    pairs: int | None
 
 
 def text_checks(config: RunConfig, seen: Survey, held: Mapping[str, Sequence[Pair]]) -> list[Check]:
@@ -66,9 +69,12 @@ def token_checks(config: RunConfig, model: ModelConfig, given: Text, device: str
     """What needs the tokenised text and the settings."""
     corpus = given.corpus
     empty = {name: sum(not src.strip() for src, _ in rows) for name, rows in given.held.items()}
-    per_epoch = settings.updates_per_epoch(given.pairs, corpus, model, config.train)
+    pairs = given.pairs
+    per_epoch = None if pairs is None else settings.updates_per_epoch(pairs, corpus, model, config.train)
     tokens = int(corpus.src_lengths.sum() + corpus.tgt_lengths.sum())
-    size = 2 * tokens * given.pairs // max(1, len(corpus))
+    # A streamed text is not stored.
+    stored = 0 if config.data.train.streaming else pairs or 0
+    size = 2 * tokens * stored // max(1, len(corpus))
     # A vocabulary that comes with a model is as it is.
     unused = partial(vocabulary.unused, corpus, given.tokenizers)
     return [
@@ -102,15 +108,17 @@ def check_start(
     read: Callable[[], Iterable[Pair]],
     held: Mapping[str, Sequence[Pair]],
     folder: Path,
-    say: Callable[[str], None],
+    warn: Callable[[str], None],
+    pairs: int | None,
 ) -> None:
-    """All cheap checks before a training, with ``say`` for each warning. ``read`` reads the training pairs.
+    """All cheap checks before a training, with ``warn`` for each warning. ``read`` reads the training pairs.
 
-    ``held`` are the validation and test pairs by name. Raises :class:`DataError` where training could not make sense.
+    ``held`` are the validation and test pairs by name; ``pairs`` is the size of the training text, of which ``corpus``
+    may be a sample, None where nobody knows it. Raises :class:`DataError` where training could not make sense.
     """
     most = MOST_STREAMED if isinstance(config.data.train, HubCorpus) else MOST_READ
     seen = survey(read(), held, most)
-    given = Text(seen, held, tokenizers, corpus, len(corpus))
+    given = Text(seen, held, tokenizers, corpus, pairs)
     device = config.train.device
     if device == "auto":
         device = "cuda" if torch.cuda.is_available() else "cpu"
@@ -121,7 +129,7 @@ def check_start(
     for check in checks:
         for finding in outcome(check).findings:
             if finding.severity == "warning":
-                say(f"warning: {finding.text}")
+                warn(finding.text)
             elif finding.severity == "error":
                 errors.append(finding.text.removesuffix("."))
     if errors:

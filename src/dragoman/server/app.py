@@ -5,15 +5,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Sequence
-from importlib.resources import files
 from typing import Any
 
 from fastapi import APIRouter, FastAPI
-from fastapi.staticfiles import StaticFiles
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
-from starlette.responses import FileResponse, HTMLResponse, JSONResponse, Response
+from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp
 
 from dragoman import __version__
@@ -21,12 +19,10 @@ from dragoman.server import answered, libre, native
 from dragoman.server.describing import describe, gives
 from dragoman.server.errors import refuse_address
 from dragoman.server.gate import Gate, endpoints_of
-from dragoman.server.manual import manual
+from dragoman.server.pages import add_pages
 from dragoman.server.service import Service
 
-_STATIC = files("dragoman.server").joinpath("static")
 _PLAIN = {"text/plain": {"schema": {"type": "string"}}}
-_VIEWS = files("dragoman.visualize").joinpath("assets")
 
 
 def make_app(service: Service, cors: Sequence[str] = ()) -> ASGIApp:
@@ -45,9 +41,7 @@ def make_app(service: Service, cors: Sequence[str] = ()) -> ASGIApp:
     routers = [libre.router(service), native.router(service), _about(service)]
     for router in routers:
         app.include_router(router)
-    _add_pages(app)
-    app.mount("/static", StaticFiles(directory=str(_STATIC)), name="static")
-    app.mount("/views", StaticFiles(directory=str(_VIEWS)), name="views")
+    add_pages(app)
     app.add_exception_handler(HTTPException, refuse_address)
     described: list[dict[str, Any]] = []
 
@@ -63,18 +57,6 @@ def make_app(service: Service, cors: Sequence[str] = ()) -> ASGIApp:
         return gate
     headers = ["Authorization", "Content-Type", "X-API-Key"]
     return CORSMiddleware(gate, allow_origins=list(cors), allow_methods=["GET", "POST"], allow_headers=headers)
-
-
-def _add_pages(app: FastAPI) -> None:
-    """The page, and the description of the interface."""
-
-    @app.get("/", include_in_schema=False)
-    async def page() -> Response:
-        return FileResponse(str(_STATIC.joinpath("index.html")), headers={"Cache-Control": "no-cache"})
-
-    @app.get("/docs", include_in_schema=False)
-    async def docs() -> Response:
-        return HTMLResponse(manual(app.openapi()))
 
 
 def _about(service: Service) -> APIRouter:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Mapping
 from email import policy
 from email.message import EmailMessage
@@ -11,11 +12,13 @@ from typing import Any, TypeVar
 from urllib.parse import parse_qsl
 
 from pydantic import BaseModel, ValidationError
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
+from starlette.types import Receive
 
 from dragoman.explain import explain
 from dragoman.server.limits import Limits
 from dragoman.server.refusals import BadRequestError, GoneError, MediaTypeError, SlowClientError, TooLargeError
+from dragoman.server.waiting import Clock
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -24,24 +27,47 @@ _FIELDS = 1100  # of a form: a thousand texts, and what stands beside them
 _PROBLEMS = 4  # that one answer names
 
 
-async def read(request: Request, limits: Limits) -> bytes:
+async def read(request: Request, limits: Limits, clock: Clock) -> bytes:
     """The body. Raises :class:`TooLargeError` before more than that is read, and :class:`SlowClientError`."""
     said = request.headers.get("content-length", "0")
-    too_large = TooLargeError(f"the request is larger than {limits.max_body:,} bytes; send less text at once.")
     if not said.isdecimal() or int(said) > limits.max_body:
-        raise too_large
-    body = bytearray()
+        raise _too_large(limits)
+    task, late = asyncio.current_task(), False
+    assert task is not None  # every request has one
+
+    def give_up(task: asyncio.Task[Any] = task) -> None:
+        nonlocal late
+        late = task.cancel()
+
+    due = clock.at(time.monotonic() + limits.body_seconds, give_up)
     try:
-        async with asyncio.timeout(limits.body_seconds):
-            async for chunk in request.stream():
-                body += chunk
-                if len(body) > limits.max_body:
-                    raise too_large
-    except TimeoutError:
+        return await _whole(request.receive, limits)
+    except asyncio.CancelledError:
+        if not late:
+            raise
+        task.uncancel()
         raise SlowClientError(f"the request did not arrive within {limits.body_seconds:g} s; send it again.") from None
-    except ClientDisconnect:
-        raise GoneError from None
-    return bytes(body)
+    finally:
+        clock.forget(due)
+
+
+async def _whole(receive: Receive, limits: Limits) -> bytes:
+    body: list[bytes] = []
+    size = 0
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise GoneError
+        body.append(message["body"])
+        size += len(body[-1])
+        if size > limits.max_body:
+            raise _too_large(limits)
+        if not message["more_body"]:
+            return b"".join(body)
+
+
+def _too_large(limits: Limits) -> TooLargeError:
+    return TooLargeError(f"the request is larger than {limits.max_body:,} bytes; send less text at once.")
 
 
 def parse(body: bytes, content_type: str, model: type[M], *, forms: bool = False) -> M:

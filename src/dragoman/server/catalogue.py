@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from dragoman.errors import UsageError, nearest
 from dragoman.server.detect import detect
+from dragoman.server.helper import HelperProcess
 from dragoman.server.languages import name_of
 from dragoman.server.limits import Limits
 from dragoman.server.metrics import Metrics
@@ -65,13 +67,23 @@ class Catalogue:
 
     @classmethod
     def load(
-        cls, models: Sequence[str], limits: Limits, metrics: Metrics, *, device: str = "auto", precision: str = "fp32"
+        cls,
+        models: Sequence[str],
+        limits: Limits,
+        metrics: Metrics,
+        *,
+        device: str = "auto",
+        precision: str = "fp32",
+        helpers: int = 0,
+        prepare: Callable[[], None] = lambda: None,
     ) -> Catalogue:
         """Read ``MODEL`` and ``NAME=MODEL``; a model without a name is called after its languages, such as en-de.
 
-        Raises :class:`UsageError` for two of one name, and as :meth:`Translator.load` does.
+        ``helpers``: processes that translate for each model, set up by ``prepare``, a function of a module; 0: this
+        process does. Raises :class:`UsageError` for two of one name, and as :meth:`Translator.load` does.
         """
         found: dict[str, Served] = {}
+        started: list[HelperProcess] = []
         for given, place in named(models):
             translator = Translator.load(place, device, precision)
             bundle, intake = translator.bundle, translator.intake
@@ -79,8 +91,13 @@ class Catalogue:
             if name in found:
                 raise UsageError(f'two models are called "{name}"; name them, as in NAME={place}.')
             most = min(intake.max_length, limits.sentence_tokens)
-            worker = Worker(name, translator, limits.max_queue, metrics)
+            load = partial(Translator.load, place, device, precision)
+            own = [HelperProcess(load, prepare) for _ in range(helpers)]
+            started += own
+            worker = Worker(name, translator, limits.max_queue, metrics, own)
             found[name] = Served(name, bundle.src_lang, bundle.tgt_lang, translator, worker, most)
+        for helper in started:
+            helper.wait()
         return cls(list(found.values()))
 
     def languages(self) -> list[dict[str, object]]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
@@ -26,6 +26,8 @@ class Metrics:
         self.batch_seconds = Histogram("batch_seconds", "Time of a batch.", ["model"], buckets=_SECONDS, **own)
         self.mean = Gauge("batch_sentences_mean", "Mean size of a batch since the start.", ["model"], **own)
         self.tokens = Counter("tokens", "Tokens read and written, special ones included.", ["model", "side"], **own)
+        # Looking up labels costs more than counting.
+        self._answers: dict[tuple[str, int], tuple[Counter, Histogram]] = {}
 
     def of_model(self, name: str, waiting: Callable[[], int]) -> ModelMeter:
         """The counters of one model; ``waiting`` says how many requests wait for it."""
@@ -34,31 +36,40 @@ class Metrics:
 
     def answered(self, path: str, status: int, seconds: float) -> None:
         """Count an answer."""
-        self.requests.labels(path, str(status)).inc()
-        self.seconds.labels(path).observe(seconds)
+        counters = self._answers.get((path, status))
+        if counters is None:
+            counters = self.requests.labels(path, str(status)), self.seconds.labels(path)
+            self._answers[path, status] = counters
+        counters[0].inc()
+        counters[1].observe(seconds)
 
     def text(self) -> bytes:
         """Everything in Prometheus' text format."""
         return generate_latest(self.registry)
 
 
-@dataclass
 class ModelMeter:
-    """Counts the batches of one model."""
+    """Counts the batches of one model; safe between threads."""
 
-    metrics: Metrics
-    name: str
-    batches: int = 0
-    total: int = 0
+    def __init__(self, metrics: Metrics, name: str) -> None:
+        self._mean = metrics.mean.labels(name)
+        self._sentences, self._shared = metrics.sentences.labels(name), metrics.shared.labels(name)
+        self._seconds = metrics.batch_seconds.labels(name)
+        self._read, self._written = (metrics.tokens.labels(name, side) for side in ("source", "target"))
+        self._lock = threading.Lock()
+        self._batches = self._total = 0
 
-    def batch(self, sentences: int, requests: int, src_tokens: int, tgt_tokens: int, seconds: float) -> None:
+    def batch(self, sentences: int, requests: int, seconds: float) -> None:
         """Count a batch."""
-        every = self.metrics
-        self.batches += 1
-        self.total += sentences
-        every.mean.labels(self.name).set(self.total / self.batches)
-        every.sentences.labels(self.name).observe(sentences)
-        every.shared.labels(self.name).observe(requests)
-        every.batch_seconds.labels(self.name).observe(seconds)
-        every.tokens.labels(self.name, "source").inc(src_tokens)
-        every.tokens.labels(self.name, "target").inc(tgt_tokens)
+        with self._lock:
+            self._batches += 1
+            self._total += sentences
+            self._mean.set(self._total / self._batches)
+        self._sentences.observe(sentences)
+        self._shared.observe(requests)
+        self._seconds.observe(seconds)
+
+    def tokens(self, read: int, written: int) -> None:
+        """Count tokens of texts and of their translations."""
+        self._read.inc(read)
+        self._written.inc(written)

@@ -186,18 +186,15 @@ class Job:
                 sentence.prefix = prefixes[sentence.line]
                 self.service.check_sentence(self.served, sentence.prefix, "a prefix", target=True)
 
-    async def answer(self, request: Request, *, within: bool = True) -> dict[str, Any]:
+    async def answer(self, request: Request) -> dict[str, Any]:
         """The translations of all texts, from the queue that they share with other requests."""
         entry = self.service.put_texts(
-            self.served,
-            self.sentences,
-            self.deadline,
-            self.wanted.options.given(),
-            self.terms,
-            within=within,
-            **self.beside,
+            self.served, self.sentences, self.deadline, self.wanted.options.given(), self.terms, **self.beside
         )
         (sentences,) = await self.service.outcome(request, entry)
+        return await self._written(sentences)
+
+    async def _written(self, sentences: list[Sentence]) -> dict[str, Any]:
         # Weights are many numbers: they are written by another thread, so that other requests go on.
         return await asyncio.to_thread(self._answer, sentences) if self.looks else self._answer(sentences)
 
@@ -228,7 +225,7 @@ class Job:
         """Server-sent events. What goes wrong before the first one is an ordinary error."""
         if not isinstance(self.wanted.text, str):
             raise BadRequestError("only one text can be streamed; give a string, or set stream to false.")
-        options = {**self.wanted.options.given(), "strict_terms": self.wanted.strict_terms}
+        options = {**self.wanted.options.given(), **self.beside}
         if self.terms:
             options["terms"] = self.terms
         self.served.translator.decode_config(**self.wanted.options.given())
@@ -237,20 +234,21 @@ class Job:
         try:
             head = await self.service.unless_gone(request, first, self.deadline)
         except BaseException:
+            await asyncio.wait([first])  # it was cancelled, and a generator can be closed only where it rests
             await pieces.aclose()
             raise
         return StreamingResponse(
-            self._events(request, head, pieces), media_type="text/event-stream", headers={"Cache-Control": "no-store"}
+            self._events(head, pieces), media_type="text/event-stream", headers={"Cache-Control": "no-store"}
         )
 
-    async def _events(self, request: Request, head: str | None, pieces: AsyncGenerator[str]) -> AsyncIterator[str]:
+    async def _events(self, head: str | None, pieces: AsyncGenerator[str]) -> AsyncIterator[str]:
         try:
             async with contextlib.aclosing(pieces):
                 if head is not None:
                     yield event("piece", {"text": head})
                     async for piece in pieces:
                         yield event("piece", {"text": piece})
-            yield event("done", await self.answer(request, within=False))
+            yield event("done", await self._written(self.sentences))
         except Exception as error:  # the head has gone out: the rest is told in an event
             status, message = told(error)
             yield event("error", {"error": message, "status": status})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import logging
 import signal
 import socket
@@ -17,6 +18,7 @@ from dragoman.server.app import make_app
 from dragoman.server.limits import Limits
 from dragoman.server.protocol import SECONDS, PatientProtocol
 from dragoman.server.service import Service
+from dragoman.server.waiting import Clock
 
 logger = logging.getLogger("dragoman")
 
@@ -64,12 +66,13 @@ def serve(service: Service, listener: socket.socket, cors: Sequence[str] = ()) -
     """
     config = uvicorn.Config(
         make_app(service, cors),
-        http=_protocol(service.limits),
+        http=_protocol(service.limits, service.clock),
         ws="none",
         loop="asyncio",
         log_config=None,
         access_log=False,
         server_header=False,
+        proxy_headers=False,
         timeout_keep_alive=_IDLE_SECONDS,
         # What came is answered or refused within its time.
         timeout_graceful_shutdown=int(service.limits.timeout) + 5,
@@ -82,6 +85,9 @@ def serve(service: Service, listener: socket.socket, cors: Sequence[str] = ()) -
         logger.addFilter(_is_news)
     sys.setswitchinterval(_SWITCH_SECONDS)
     server = _Server(config)
+    # Nothing of what is loaded is garbage, and to look for some in it again and again takes time.
+    gc.collect()
+    gc.freeze()
     asyncio.run(_serve(server, service, listener))
     if server.force_exit:
         # A thread that is inside the model when the interpreter ends would take the process down with an abort.
@@ -90,8 +96,8 @@ def serve(service: Service, listener: socket.socket, cors: Sequence[str] = ()) -
         raise RunError("the server was stopped before it had answered every request; one signal lets it finish.")
 
 
-def _protocol(limits: Limits) -> type[PatientProtocol]:
-    bounds = {"max_connections": limits.max_connections, "seconds": min(SECONDS, limits.body_seconds)}
+def _protocol(limits: Limits, clock: Clock) -> type[PatientProtocol]:
+    bounds = {"max_connections": limits.max_connections, "seconds": min(SECONDS, limits.body_seconds), "clock": clock}
     return type("BoundedProtocol", (PatientProtocol,), bounds)
 
 

@@ -19,6 +19,7 @@ from dragoman.server.limits import Limits
 from dragoman.server.metrics import Metrics
 from dragoman.server.queue import Alone, Entry, Sentence, Texts
 from dragoman.server.refusals import ForbiddenError, GoneError, LateError, TooLargeError
+from dragoman.server.waiting import LINE, Clock, Line, fail
 from dragoman.translating.terms import Terms
 from dragoman.translator import Translator
 
@@ -36,6 +37,7 @@ class Service:
         self.catalogue = catalogue
         self.limits = limits
         self.metrics = metrics
+        self.clock = Clock()
         self._keys = [_digest(key) for key in keys]
 
     @property
@@ -65,7 +67,7 @@ class Service:
 
     async def read(self, request: Request, model: type[A], *, forms: bool = False) -> A:
         """The body of a request that is admitted. Raises as :func:`body.read`, :func:`body.parse`, :meth:`admit`."""
-        content = await body.read(request, self.limits)
+        content = await body.read(request, self.limits, self.clock)
         asked = body.parse(content, request.headers.get("content-type", ""), model, forms=forms)
         self.admit(request, asked.api_key)
         return asked
@@ -107,8 +109,6 @@ class Service:
         deadline: float,
         options: dict[str, Any],
         terms: Sequence[tuple[str, str]] = (),
-        *,
-        within: bool = True,
         **beside: Any,
     ) -> Texts:
         """Put sentences into the queue of a model. ``beside`` the options: more arguments of ``translate``.
@@ -127,26 +127,45 @@ class Service:
             budget=self.limits.batch_tokens * _BEAM // max(_BEAM, width),
         )
         if sentences:
-            served.worker.queue.put(entry, within=within)
+            served.worker.queue.put(entry)
         else:
             entry.future.set_result([])
         return entry
 
     def put_alone(
-        self, served: Served, work: Callable[[Translator], Any], deadline: float, *, within: bool = True
+        self,
+        served: Served,
+        work: Callable[[Translator], Any],
+        deadline: float,
+        *,
+        within: bool = True,
+        sentence: Sentence | None = None,
     ) -> Alone:
         """Put work that needs the model for itself into its queue. Raises :class:`BusyError`."""
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        entry = Alone(future, deadline, self.limits.timeout, work=work)
+        entry = Alone(future, deadline, self.limits.timeout, work=work, sentence=sentence)
         served.worker.queue.put(entry, within=within)
         return entry
 
     async def outcome(self, request: Request, *entries: Entry) -> list[Any]:
         """What came of entries. Raises their errors, :class:`LateError`, :class:`GoneError` if the client hangs up."""
+        line: Line = request.scope.get(LINE) or Line()
+
+        def late() -> None:
+            for entry in entries:
+                fail(entry.future, LateError(self.limits.timeout))
+
+        def gone() -> None:
+            for entry in entries:
+                fail(entry.future, GoneError())
+
+        due = self.clock.at(entries[0].deadline, late)
+        line.watch(gone)
         try:
-            both = asyncio.gather(*(entry.future for entry in entries))
-            return await self.unless_gone(request, both, entries[0].deadline)
+            return [await entry.future for entry in entries]
         finally:
+            self.clock.forget(due)
+            line.forget(gone)
             for entry in entries:
                 entry.abandoned = True
 

@@ -25,8 +25,9 @@ async def streamed(
 ) -> AsyncGenerator[str]:
     """The pieces of a text's translation, white space included, with ``options`` of :meth:`Translator.stream`.
 
-    The model makes one sentence at a time and is free for others between them; only the first is refused by a full
-    queue. Raises what the translator raises, and :class:`LateError`.
+    At its end each sentence has its translation. The model makes one sentence at a time and is free for others
+    between them; only the first is refused by a full queue. Closed before its end, it stops the search after the step
+    that has begun. Raises what the translator raises, and :class:`LateError`.
     """
     for number, (part, sentence) in enumerate(zip(parts, sentences, strict=True)):
         if part.before:
@@ -45,28 +46,32 @@ async def _pieces(
     def work(translator: Translator) -> None:
         _emit(translator, sentence, options, entry, lambda piece: loop.call_soon_threadsafe(pieces.put_nowait, piece))
 
-    entry = service.put_alone(served, work, deadline, within=within)
+    entry = service.put_alone(served, work, deadline, within=within, sentence=sentence)
     entry.future.add_done_callback(lambda _: pieces.put_nowait(None))
+    late = loop.call_later(max(0.0, deadline - time.monotonic()), pieces.put_nowait, None)
     try:
-        # The time is measured for each piece: a time-out around them all would belong to the task that began.
-        while (piece := await asyncio.wait_for(pieces.get(), max(0.0, deadline - time.monotonic()))) is not None:
+        while (piece := await pieces.get()) is not None:
             yield piece
+        if not entry.future.done():
+            raise LateError(service.limits.timeout)
         entry.future.result()
-    except TimeoutError:
-        raise LateError(service.limits.timeout) from None
     finally:
+        late.cancel()
         entry.abandoned = True
 
 
 def _emit(
     translator: Translator, sentence: Sentence, options: dict[str, Any], entry: Alone, emit: Callable[[str], Any]
 ) -> None:
-    """Run in the model's thread; stops between two pieces when nobody waits for more."""
-    if sentence.constraints:
-        options = {**options, "constraints": sentence.constraints}
-    for piece in translator.stream(sentence.text, prefix=sentence.prefix or None, **options):
+    """Run in the model's thread; stops between two steps of the search when nobody waits, or it is too late."""
+
+    def stepped() -> None:
         if entry.abandoned:
             raise GoneError
-        if entry.dead():
-            raise LateError(entry.seconds)
+
+    if sentence.constraints:
+        options = {**options, "constraints": sentence.constraints}
+    stream = translator.stream(sentence.text, prefix=sentence.prefix or None, stepped=stepped, **options)
+    for piece in stream:
         emit(piece)
+    sentence.found = stream.translation

@@ -93,11 +93,16 @@ def collate(pairs: Sequence[tuple[Ids, Ids]], config: ModelConfig, indices: Sequ
 
 
 class Position(NamedTuple):
-    """A place in the stream of batches: the next one to come."""
+    """A place in the stream of batches: the next one to come.
+
+    ``parts`` say where each part of a streamed text is, in its epoch (:mod:`dragoman.text.stream_batches`); there
+    window and batch are 0, and at the start of an epoch there are no parts.
+    """
 
     epoch: int = 0
     window: int = 0
     batch: int = 0
+    parts: Sequence[dict[str, Any]] = ()
 
 
 _START = Position()
@@ -135,7 +140,6 @@ class TrainingBatches:
         self.batch_tokens = batch_tokens
         self.seed = seed
         self.n_windows = -(-len(corpus) // _WINDOW)
-        self._src_extra = config.src_bos + config.src_eos
 
     def iterate(self, position: Position = _START) -> Iterator[tuple[Batch, Position]]:
         """Batches from ``position`` on for ever, each with the position after it."""
@@ -154,8 +158,7 @@ class TrainingBatches:
 
     def batch(self, plan: Plan) -> Batch:
         """The batch of a plan."""
-        pairs = [plan.window.pair(int(place)) for place in plan.places]
-        return collate(pairs, self.config, plan.indices.tolist())
+        return make_batch(plan, self.config)
 
     def _from_windows(self, windows: Iterator[_Pairs], skip: int = 0) -> Iterator[tuple[Plan, Position]]:
         """The batches of windows, without the first ``skip``, each with the position after it."""
@@ -180,15 +183,27 @@ class TrainingBatches:
         return order
 
     def _plan(self, pairs: _Pairs) -> list[Plan]:
-        """The batches of a window: sorted by length, cut, and shuffled."""
         indices = pairs.indices.astype(np.int64)
         window = self.corpus.window(indices, pairs.epoch)
-        src, tgt = window.lengths()
-        src, tgt = src + self._src_extra, tgt + 1
-        order = _by_length(src, tgt)
-        batches = [order[begin:end] for begin, end in _cut(src[order], tgt[order], self.batch_tokens)]
-        shuffled = np.random.default_rng((self.seed, pairs.epoch, pairs.number + 1)).permutation(len(batches))
-        return [Plan(window, batches[index], indices[batches[index]]) for index in shuffled]
+        shuffle = (self.seed, pairs.epoch, pairs.number + 1)
+        return plan_batches(window, indices, self.config, self.batch_tokens, shuffle)
+
+
+def plan_batches(
+    window: Window, indices: Indices, config: ModelConfig, batch_tokens: int, shuffle: Sequence[int]
+) -> list[Plan]:
+    """The batches of a window: sorted by length, cut, and shuffled by the numbers in ``shuffle``."""
+    src, tgt = window.lengths()
+    src, tgt = src + config.src_bos + config.src_eos, tgt + 1
+    order = _by_length(src, tgt)
+    batches = [order[begin:end] for begin, end in _cut(src[order], tgt[order], batch_tokens)]
+    shuffled = np.random.default_rng(shuffle).permutation(len(batches))
+    return [Plan(window, batches[index], indices[batches[index]]) for index in shuffled]
+
+
+def make_batch(plan: Plan, config: ModelConfig) -> Batch:
+    """The batch of a plan."""
+    return collate([plan.window.pair(int(place)) for place in plan.places], config, plan.indices.tolist())
 
 
 def _ahead(function: Callable[[T], R], items: Iterable[T]) -> Iterator[tuple[T, R]]:

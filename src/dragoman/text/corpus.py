@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +33,7 @@ _FORMAT = 1
 # Pairs tokenised at once: enough for the tokenizer's threads, little in memory.
 _CHUNK = 4096
 
+T = TypeVar("T")
 Ids = NDArray[Any]
 Ints = NDArray[np.int64]
 # The ids of a text, and for each token whether it begins a word (None: not known).
@@ -137,11 +138,33 @@ class Side:
         return cls(_map(folder / f"{name}.bin", meta["dtype"], meta["tokens"]), offsets, begins)
 
 
+class MadeWindow(NamedTuple):
+    """A window whose pairs are in memory."""
+
+    src: Side
+    tgt: Side
+
+    def pair(self, place: int) -> tuple[Ids, Ids]:
+        """Source and target ids of the pair at one place."""
+        return self.src.row(place), self.tgt.row(place)
+
+    def lengths(self) -> tuple[Ints, Ints]:
+        """Source and target lengths of all pairs."""
+        return np.diff(self.src.offsets), np.diff(self.tgt.offsets)
+
+
 def _map(path: Path, dtype: str, count: int) -> Any:
     if path.stat().st_size != count * np.dtype(dtype).itemsize:
         raise ValueError(path)
     # numpy cannot map an empty file.
     return np.memmap(path, dtype, mode="r", shape=(count,)) if count else np.empty(0, dtype)
+
+
+def cut_texts(tokenizer: Tokenizer, texts: list[str], words: bool) -> list[Cut]:
+    """Tokenise texts; ``words``: with where words begin, which :class:`ByteLevelTokenizer` alone can tell."""
+    if not words:
+        return [(ids, None) for ids in tokenizer.encode_batch(texts)]
+    return list(cast("ByteLevelTokenizer", tokenizer).encode_words(texts))
 
 
 class _Writer:
@@ -163,9 +186,7 @@ class _Writer:
 
     def cut(self, texts: list[str]) -> list[Cut]:
         """Tokenise texts."""
-        if self._begins is None:
-            return [(ids, None) for ids in self._tokenizer.encode_batch(texts)]
-        return list(cast("ByteLevelTokenizer", self._tokenizer).encode_words(texts))
+        return cut_texts(self._tokenizer, texts, words=self._begins is not None)
 
     def add(self, rows: list[Cut]) -> None:
         """Append what :meth:`cut` gave."""
@@ -194,13 +215,9 @@ def write_corpus(
     with atomic_folder(folder) as part, contextlib.ExitStack() as stack:
         src = _Writer(part, "src", tokenizers.src, words, stack)
         tgt = _Writer(part, "tgt", tokenizers.tgt, words, stack)
-        for chunk in _chunks(pairs):
-            rows = zip(chunk, src.cut([left for left, _ in chunk]), tgt.cut([right for _, right in chunk]), strict=True)
-            kept = [
-                (left, right)
-                for texts, left, right in rows
-                if not clean or cleaner.keeps(_length(texts[0], left[0]), _length(texts[1], right[0]))
-            ]
+        for chunk in chunks(pairs):
+            cuts = list(zip(src.cut([left for left, _ in chunk]), tgt.cut([right for _, right in chunk]), strict=True))
+            kept = [cut for texts, cut in zip(chunk, cuts, strict=True) if not clean or keeps(cleaner, texts, cut)]
             if not clean:
                 cleaner.counts.kept += len(kept)
             src.add([left for left, _ in kept])
@@ -216,12 +233,19 @@ def write_corpus(
     return TokenCorpus.open(folder)
 
 
+def keeps(cleaner: Cleaner, texts: tuple[str, str], cut: tuple[Cut, Cut]) -> bool:
+    """Whether a pair stays in training; the cleaner counts it either way."""
+    src, tgt = (_length(text, ids) for text, (ids, _) in zip(texts, cut, strict=True))
+    return cleaner.keeps(src, tgt)
+
+
 def _length(text: str, ids: list[int]) -> int:
     """Tokens of a sentence; white space alone is none, though byte-level tokenizers have tokens for it."""
     return len(ids) if text.strip() else 0
 
 
-def _chunks(pairs: Iterable[tuple[str, str]]) -> Iterator[list[tuple[str, str]]]:
+def chunks(pairs: Iterable[T]) -> Iterator[list[T]]:
+    """Lists of as many items as are tokenised at once."""
     rest = iter(pairs)
     while chunk := list(islice(rest, _CHUNK)):
         yield chunk

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import heapq
 import unicodedata
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from dragoman.errors import DataError
 
@@ -28,12 +28,21 @@ class Remaining:
         """The pairs that stay, from the start of the text."""
         left_out = 0
         for pair in self._read():
-            src, tgt = _key(pair)
-            if src in self._sources or tgt in self._targets:
-                left_out += 1
-            else:
+            if self.keeps(pair):
                 yield pair
+            else:
+                left_out += 1
         self.left_out = left_out
+
+    def keeps(self, pair: Pair) -> bool:
+        """Whether a pair stays in training."""
+        src, tgt = _key(pair)
+        return src not in self._sources and tgt not in self._targets
+
+    @classmethod
+    def without(cls, read: Callable[[], Iterator[Pair]], held: Iterable[Pair]) -> Remaining:
+        """What stays where these pairs are held out."""
+        return cls(read, {_key(pair) for pair in held})
 
 
 def hold_out(read: Callable[[], Iterator[Pair]], count: int, seed: int) -> tuple[Remaining, list[Pair]]:

@@ -296,16 +296,11 @@ def _saved_dataset(path: Path, corpus: TableCorpus) -> Iterator[Pair]:
     yield from _dataset_rows(loaded, str(path), corpus.src_field, corpus.tgt_field)
 
 
-def _hub(corpus: HubCorpus) -> Iterator[Pair]:
-    """A data set by name, streamed, so that nothing is held in memory."""
-    import datasets
-
+@contextlib.contextmanager
+def hub_errors(corpus: HubCorpus) -> Iterator[None]:
+    """A block that loads or reads a data set by name; what goes wrong there is a :class:`DataError`."""
     try:
-        loaded = datasets.load_dataset(
-            corpus.hub, corpus.name, split=corpus.split, revision=corpus.revision, streaming=True
-        )
-        # Streaming reads on while the rows are used, so the network can fail at any of them.
-        yield from _dataset_rows(loaded, corpus.hub, corpus.src_field, corpus.tgt_field)
+        yield
     except DataError:
         raise
     except Exception as error:  # the Hub's clients and each format have errors of their own, without a common parent
@@ -314,12 +309,32 @@ def _hub(corpus: HubCorpus) -> Iterator[Pair]:
         ) from None
 
 
+def load_hub(corpus: HubCorpus) -> Any:
+    """A data set by name as an ``IterableDataset``: nothing is held in memory. Raises :class:`DataError`."""
+    import datasets
+
+    with hub_errors(corpus):
+        return datasets.load_dataset(
+            corpus.hub, corpus.name, split=corpus.split, revision=corpus.revision, streaming=True
+        )
+
+
+def _hub(corpus: HubCorpus) -> Iterator[Pair]:
+    # Streaming reads on while the rows are used, so the network can fail at any of them.
+    with hub_errors(corpus):
+        yield from _dataset_rows(load_hub(corpus), corpus.hub, corpus.src_field, corpus.tgt_field)
+
+
 def _reason(error: Exception) -> str:
     """The first line of a library's message, or what kind of error it is."""
     return next(iter(str(error).splitlines()), "").rstrip(".") or type(error).__name__
 
 
+def row_pair(row: Any, src: Field, tgt: Field, where: str) -> Pair:
+    """The two texts of a row; ``where`` it stands goes into errors."""
+    return _field(row, src, where), _field(row, tgt, where)
+
+
 def _dataset_rows(rows: Iterable[Any], name: str, src: Field, tgt: Field) -> Iterator[Pair]:
     for number, row in enumerate(rows, 1):
-        where = f"{name}, row {number}"
-        yield _field(row, src, where), _field(row, tgt, where)
+        yield row_pair(row, src, tgt, f"{name}, row {number}")

@@ -6,13 +6,12 @@ batch, the rank or where a run was resumed.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
+from numpy.typing import NDArray
 
 from dragoman.errors import BundleError
 from dragoman.text.bpe_dropout import BpeDropout, hashed, ragged
-from dragoman.text.corpus import Ids, Ints, Side, TokenCorpus, Window
+from dragoman.text.corpus import Ints, MadeWindow, Side, TokenCorpus, Window
 from dragoman.text.tokenizer import TokenizerPair
 
 # Tokens cut at once: what the work needs beside the result is a few MB.
@@ -31,43 +30,44 @@ class RecutCorpus(TokenCorpus):
         super().__init__(plain.src, plain.tgt, plain.counts)
         if plain.src.begins is None or plain.tgt.begins is None:
             raise BundleError("the tokenised corpus does not say where words begin; delete it to rebuild.")
-        src = BpeDropout.of(tokenizers.src, rate)
-        tgt = src if tokenizers.src is tokenizers.tgt else BpeDropout.of(tokenizers.tgt, rate)
-        self._dropouts = (src, tgt)
+        self._dropouts = dropouts(tokenizers, rate)
         self._seed = seed
         self._longest = longest
 
     def window(self, indices: Ints, epoch: int) -> Window:
         """Some pairs as epoch ``epoch`` has them, in memory."""
         sides = (self.src, self.tgt)
-        return _Recut(*(self._cut(number, side, indices, epoch) for number, side in enumerate(sides)))
+        return MadeWindow(*(self._cut(number, side, indices, epoch) for number, side in enumerate(sides)))
 
     def _cut(self, number: int, side: Side, indices: Ints, epoch: int) -> Side:
-        begins = side.begins
-        assert begins is not None
-        draws = np.random.SeedSequence((self._seed, epoch), spawn_key=(number,))
-        start = draws.generate_state(1, np.uint64).astype(np.uint64)
-        keys, lengths, dropout = hashed(start, indices), side.lengths(indices), self._dropouts[number]
-        ends = np.cumsum(lengths)
-        cuts = np.searchsorted(ends, np.arange(_CHUNK, ends[-1], _CHUNK), side="right")
-        rows, counts = [], []
-        for part in np.split(np.arange(len(indices)), cuts):
-            tokens = ragged(side.offsets[indices[part]], lengths[part])
-            ids, new = dropout.cut(side.ids[tokens], begins[tokens], lengths[part], keys[part], self._longest)
-            rows.append(ids.astype(side.ids.dtype))
-            counts.append(new)
-        offsets = np.concatenate(([0], np.cumsum(np.concatenate(counts))))
-        return Side(np.concatenate(rows), offsets)
+        keys = draws(self._seed, epoch, number, indices)
+        return recut(side, indices, keys, self._dropouts[number], self._longest)
 
 
-class _Recut(NamedTuple):
-    """A window that was cut anew."""
+def dropouts(tokenizers: TokenizerPair, rate: float) -> tuple[BpeDropout, BpeDropout]:
+    """The BPE-dropout of both sides, one and the same where their tokenizer is."""
+    src = BpeDropout.of(tokenizers.src, rate)
+    return src, src if tokenizers.src is tokenizers.tgt else BpeDropout.of(tokenizers.tgt, rate)
 
-    src: Side
-    tgt: Side
 
-    def pair(self, place: int) -> tuple[Ids, Ids]:
-        return self.src.row(place), self.tgt.row(place)
+def draws(seed: int, epoch: int, side: int, numbers: Ints) -> NDArray[np.uint64]:
+    """Where the draws of some pairs start, on side 0 or 1."""
+    start = np.random.SeedSequence((seed, epoch), spawn_key=(side,)).generate_state(1, np.uint64).astype(np.uint64)
+    return hashed(start, numbers)
 
-    def lengths(self) -> tuple[Ints, Ints]:
-        return np.diff(self.src.offsets), np.diff(self.tgt.offsets)
+
+def recut(side: Side, rows: Ints, keys: NDArray[np.uint64], dropout: BpeDropout, longest: int) -> Side:
+    """Some rows of a side, cut anew; ``keys`` are the starts of their draws."""
+    begins = side.begins
+    assert begins is not None
+    lengths = side.lengths(rows)
+    ends = np.cumsum(lengths)
+    cuts = np.searchsorted(ends, np.arange(_CHUNK, ends[-1], _CHUNK), side="right")
+    parts, counts = [], []
+    for part in np.split(np.arange(len(rows)), cuts):
+        tokens = ragged(side.offsets[rows[part]], lengths[part])
+        ids, new = dropout.cut(side.ids[tokens], begins[tokens], lengths[part], keys[part], longest)
+        parts.append(ids.astype(side.ids.dtype))
+        counts.append(new)
+    offsets = np.concatenate(([0], np.cumsum(np.concatenate(counts))))
+    return Side(np.concatenate(parts), offsets)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 from dragoman.bundle import read_config
@@ -15,10 +16,13 @@ from dragoman.text.corpus import TokenCorpus, write_corpus
 from dragoman.text.heldout import Remaining, hold_out
 from dragoman.text.readers import read_pairs
 from dragoman.text.recut import RecutCorpus
+from dragoman.text.stream_batches import StreamCorpus
 from dragoman.text.tokenizer import TokenizerPair, train_tokenizers
 from dragoman.training.report import Reporter
 
 Pairs = list[tuple[str, str]]
+# Pairs of a streamed text that are tokenised beforehand, so that the checks can look at them: seconds.
+MOST_SAMPLED = 20_000
 
 
 @dataclass
@@ -26,7 +30,7 @@ class Prepared:
     """The text of a run, ready for the loop. ``valid`` and ``test`` are raw pairs, None where there are none."""
 
     tokenizers: TokenizerPair
-    corpus: TokenCorpus
+    corpus: TokenCorpus | StreamCorpus
     valid: Pairs | None
     test: Pairs | None
 
@@ -34,16 +38,17 @@ class Prepared:
 def prepare(config: RunConfig, folder: Path, base: TokenizerPair | None, reporter: Reporter) -> Prepared:
     """Read, tokenise and store the text of a run under ``folder``; what an earlier call completed is reused.
 
+    Of a streamed text only the beginning is read, for the tokenizers and the checks, and a sample of it is stored.
     ``base`` holds the tokenizers of the model that training goes on from, which are then kept.
     Raises :class:`DataError` where the text cannot be read or nothing is left of it.
     """
-    data = config.data
+    data, streaming = config.data, config.data.train.streaming
     train, valid = _split(config)
-    tokens, vocabulary = folder / "train", folder / "tokenizer"
+    tokens, vocabulary = stored_text(config, folder), folder / "tokenizer"
     if is_there := tokens.is_dir() and vocabulary.is_dir():
         tokenizers = TokenizerPair.load(vocabulary)
     else:
-        reporter.news("reading the training text")
+        reporter.news("reading the beginning of the training text" if streaming else "reading the training text")
         tokenizers = base or train_tokenizers(config.tokenizer, train, Path(data.dir), (data.src_lang, data.tgt_lang))
         drops = config.tokenizer.bpe_dropout > 0
         if drops:
@@ -51,45 +56,77 @@ def prepare(config: RunConfig, folder: Path, base: TokenizerPair | None, reporte
                 with_merges(tokenizer)
         vocabulary.mkdir(parents=True, exist_ok=True)
         tokenizers.save(vocabulary)
-        write_corpus(train(), tokenizers, data, tokens, clean=True, words=drops)
-        if isinstance(train, Remaining):
+        most = MOST_SAMPLED if streaming else None
+        write_corpus(islice(train(), most), tokenizers, data, tokens, clean=True, words=drops and not streaming)
+        if isinstance(train, Remaining) and not streaming:
             reporter.news(
                 f"{train.left_out:,} pairs left out for validation: held out, or sharing a side with one that is"
             )
-    corpus = open_corpus(config, folder, tokenizers)
-    if len(corpus) == 0:
-        raise DataError(
-            f"no training pair is left of {corpus.counts.total} read; check data.train and data.max_length."
-        )
-    reporter.news(corpus.counts.table())
+    seen = TokenCorpus.open(tokens)
+    if len(seen) == 0:
+        raise DataError(f"no training pair is left of {seen.counts.total} read; check data.train and data.max_length.")
+    reporter.news((f"of the first {seen.counts.total:,} pairs:\n" if streaming else "") + seen.counts.table())
     test = list(read_pairs(data.test, data.dir)) if data.test is not None else None
     for name, pairs in (("valid", valid), ("test", test)):
         if pairs is not None and not pairs:
             raise DataError(f"data.{name} holds no pairs; give files with text, or leave data.{name} out.")
+    corpus = open_corpus(config, folder, tokenizers, valid)
+    size = corpus.size if isinstance(corpus, StreamCorpus) else len(corpus)
+    _check_horizon(config, size)
     if not is_there:
         held = {name: pairs for name, pairs in (("valid", valid), ("test", test)) if pairs is not None}
-        check_start(config, _shape(config, tokenizers), tokenizers, corpus, train, held, folder, reporter.news)
+        shape = _shape(config, tokenizers)
+        check_start(config, shape, tokenizers, seen, train, held, folder, reporter.warn, size)
     return Prepared(tokenizers, corpus, valid, test)
 
 
-def open_corpus(config: RunConfig, folder: Path, tokenizers: TokenizerPair) -> TokenCorpus:
-    """The training text that :func:`prepare` stored under ``folder``, cut anew each epoch where BPE-dropout is on."""
-    plain, rate = TokenCorpus.open(folder / "train"), config.tokenizer.bpe_dropout
-    return RecutCorpus(plain, tokenizers, rate, config.train.seed, config.data.max_length) if rate else plain
+def stored_text(config: RunConfig, folder: Path) -> Path:
+    """Where :func:`prepare` stores the training text, or a sample of a streamed one."""
+    return folder / ("sample" if config.data.train.streaming else "train")
+
+
+def open_corpus(
+    config: RunConfig, folder: Path, tokenizers: TokenizerPair, valid: Pairs | None
+) -> TokenCorpus | StreamCorpus:
+    """The training text that :func:`prepare` stored under ``folder``, or the stream of it without ``valid``.
+
+    Where BPE-dropout is on it is cut anew each epoch.
+    """
+    data, rate, seed = config.data, config.tokenizer.bpe_dropout, config.train.seed
+    if data.train.streaming:
+        held = valid if isinstance(data.valid, HeldOutCorpus) and valid is not None else []
+        return StreamCorpus(data, tokenizers, rate, seed, Remaining.without(_reader(config), held).keeps)
+    plain = TokenCorpus.open(stored_text(config, folder))
+    return RecutCorpus(plain, tokenizers, rate, seed, data.max_length) if rate else plain
+
+
+def _reader(config: RunConfig) -> Callable[[], Iterator[tuple[str, str]]]:
+    """A way to read the training pairs from the start; of a streamed text the first ``tokenizer_pairs``."""
+    data = config.data
+    most = data.train.tokenizer_pairs if data.train.streaming else None
+    return lambda: islice(read_pairs(data.train, data.dir), most)
 
 
 def _split(config: RunConfig) -> tuple[Callable[[], Iterator[tuple[str, str]]], Pairs | None]:
     """A way to read the training pairs from the start, and the validation pairs."""
-    data = config.data
-
-    def train() -> Iterator[tuple[str, str]]:
-        return read_pairs(data.train, data.dir)
-
+    data, train = config.data, _reader(config)
     if data.valid is None:
         return train, None
     if isinstance(data.valid, HeldOutCorpus):
         return hold_out(train, data.valid.split, config.train.seed)
     return train, list(read_pairs(data.valid, data.dir))
+
+
+def _check_horizon(config: RunConfig, size: int | None) -> None:
+    """Refuse a learning rate that falls over epochs of a length that nobody knows."""
+    train = config.train
+    if size is not None or train.max_steps or train.max_minutes:
+        return
+    if train.schedule in ("linear", "cosine") or train.warmup_ratio is not None:
+        raise ConfigError(
+            f"train.schedule {train.schedule} spreads over train.max_epochs, and nobody knows how many pairs an epoch "
+            "of the streamed text has; set data.train.pairs to about that, or train.max_steps."
+        )
 
 
 def _shape(config: RunConfig, tokenizers: TokenizerPair) -> ModelConfig:

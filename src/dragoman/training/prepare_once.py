@@ -10,7 +10,7 @@ from typing import Any
 from dragoman.config import RunConfig
 from dragoman.errors import RunError
 from dragoman.text.tokenizer import TokenizerPair
-from dragoman.training.prepare import Pairs, Prepared, open_corpus, prepare
+from dragoman.training.prepare import Pairs, Prepared, open_corpus, prepare, stored_text
 from dragoman.training.ranks import Ranks
 from dragoman.training.report import Reporter
 
@@ -35,10 +35,10 @@ def prepare_once(
     texts = ranks.decide(work)
     if prepared is not None:
         return prepared
-    _await(folder / "train" / "corpus.json", folder.parent)
-    tokenizers = TokenizerPair.load(folder / "tokenizer")
-    corpus = open_corpus(config, folder, tokenizers)
-    return Prepared(tokenizers, corpus, _pairs(texts["valid"]), _pairs(texts["test"]))
+    _await(stored_text(config, folder) / "corpus.json", folder.parent)
+    tokenizers, valid = TokenizerPair.load(folder / "tokenizer"), _pairs(texts["valid"])
+    corpus = open_corpus(config, folder, tokenizers, valid)
+    return Prepared(tokenizers, corpus, valid, _pairs(texts["test"]))
 
 
 def _pairs(lists: list[list[str]] | None) -> Pairs | None:

@@ -7,12 +7,16 @@ either way. Shapes: N rows, I inputs, O outputs.
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
+
+# The products of a few batches: an update has about 25 shapes. One costs 0.2 ms to make and some 200 kB to keep.
+_PROGRAMS = 64
 
 
 def supported(*tensors: Tensor | None) -> bool:
@@ -56,6 +60,8 @@ class Product(nn.Linear):
 class _Product(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        # oneDNN has slow programs alone for strides that are no matrix's, such as those of an expanded tensor.
+        x = x.contiguous()
         ctx.save_for_backward(x, weight)
         return multiply(x, weight, bias)
 
@@ -64,7 +70,7 @@ class _Product(torch.autograd.Function):
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         x, weight = ctx.saved_tensors
         by_x, by_weight, by_bias = ctx.needs_input_grad
-        gradient = gradients[0].reshape(-1, len(weight))
+        gradient = gradients[0].reshape(-1, len(weight)).contiguous()
         return (
             multiply(gradient, weight.t()).view_as(x) if by_x else None,
             multiply_rows(gradient, x.reshape(-1, weight.shape[1])) if by_weight else None,
@@ -73,7 +79,14 @@ class _Product(torch.autograd.Function):
 
 
 def use_products(model: nn.Module) -> None:
-    """Make every plain ``nn.Linear`` of ``model`` a :class:`Product`; parameters and their names stay."""
+    """Make every plain ``nn.Linear`` of ``model`` a :class:`Product`; parameters and their names stay.
+
+    oneDNN and PyTorch each keep a program for every shape that they have met, a thousand by default. Batches differ
+    in shape, so that a training would gather gigabytes; unless the environment says otherwise, both keep
+    ``_PROGRAMS`` from here on. They read these variables at their first product.
+    """
+    for name in ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY"):
+        os.environ.setdefault(name, str(_PROGRAMS))
     for part in model.modules():
         if type(part) is nn.Linear:
             part.__class__ = Product

@@ -10,11 +10,17 @@ from dragoman.text.batching import Position
 
 @dataclass
 class Progress:
-    """Where a run stands; everything here is in the checkpoint, so that a resumed run goes on exactly."""
+    """Where a run stands; everything here is in the checkpoint, so that a resumed run goes on exactly.
+
+    ``epoch_size`` are the pairs of the last whole epoch, None before its end; ``dropped`` those left out of a streamed
+    one.
+    """
 
     step: int = 0
     position: Position = field(default_factory=lambda: Position(0, 0, 0))
     epoch_pairs: int = 0
+    epoch_size: int | None = None
+    dropped: int = 0
     elapsed: float = 0.0
     best: float | None = None
     best_step: int = 0

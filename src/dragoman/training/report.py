@@ -47,10 +47,12 @@ class Reporter:
     """Shows progress between ``with`` and its end; lines of news stand above the bar.
 
     On a terminal the bar moves with every update. Elsewhere a line is printed at most every ``quiet_seconds``.
+    ``quiet`` leaves warnings, ``mute`` (a rank that does not speak) nothing.
     """
 
-    def __init__(self, quiet: bool = False, quiet_seconds: float = 10.0) -> None:
+    def __init__(self, quiet: bool = False, quiet_seconds: float = 10.0, mute: bool = False) -> None:
         self.console = Console(file=sys.stderr, quiet=quiet, highlight=False, soft_wrap=True)
+        self._mute = mute
         self.quiet_seconds = quiet_seconds
         self._last = 0.0
         self._bar: Progress | None = None
@@ -91,3 +93,12 @@ class Reporter:
     def news(self, text: str) -> None:
         """A line (or several) that stays."""
         self.console.print(text, markup=False)
+
+    def warn(self, text: str) -> None:
+        """A warning: a line that stays and that ``quiet`` does not hide."""
+        if self._mute:
+            return
+        if self.console.quiet:
+            print(f"warning: {text}", file=sys.stderr, flush=True)
+        else:
+            self.news(f"warning: {text}")

@@ -18,7 +18,7 @@ from dragoman.errors import DragomanError, RunError
 from dragoman.evaluation import Score, evaluate
 from dragoman.files import write_text
 from dragoman.model.transformer import Transformer
-from dragoman.text.batching import TrainingBatches
+from dragoman.text.stream_batches import StreamCorpus
 from dragoman.training.averaging import mean_weights, swapped
 from dragoman.training.card import Trained, model_card
 from dragoman.training.checkpoint import (
@@ -29,9 +29,11 @@ from dragoman.training.checkpoint import (
     save_checkpoint,
 )
 from dragoman.training.continued import continued, continued_config
+from dragoman.training.dealing import batches_of, whole
 from dragoman.training.metrics_log import MetricsLog, NoLog
 from dragoman.training.prepare import Prepared, model_config
 from dragoman.training.prepare_once import prepare_once
+from dragoman.training.products import use_products
 from dragoman.training.ranks import Ranks, join
 from dragoman.training.report import Reporter, valid_line
 from dragoman.training.stopping import InterruptedRunError, stop_signals
@@ -46,13 +48,14 @@ def train(
     """Train as ``config`` says and return the run directory (``out``, or ``runs/NAME``).
 
     ``resume`` goes on from the newest complete checkpoint, or from the start where there is none yet; without
-    it an existing run directory is refused. Ctrl-C saves a checkpoint and raises :class:`InterruptedRunError`.
+    it an existing run directory is refused. ``quiet`` leaves warnings alone on standard error. Ctrl-C saves a
+    checkpoint and raises :class:`InterruptedRunError`.
     Raises :class:`RunError` for a directory that cannot be used, :class:`DataError` for bad text. In each of several
     processes that a launcher started, this trains one model together with the others (docs/scaling.md).
     """
     folder = Path(out) if out is not None else Path("runs") / config.name
     is_new = not (folder / "config.yaml").exists()
-    with join(config.train.device) as ranks, Reporter(quiet or not ranks.leads) as reporter:
+    with join(config.train.device) as ranks, Reporter(quiet or not ranks.leads, mute=not ranks.leads) as reporter:
         config = continued_config(config)
         _compare(ranks, config, folder, resume)
         ranks.lead(lambda: _claim(folder, config, resume))
@@ -129,9 +132,12 @@ class Run:
         else:
             self.model = continued(base.model, config.model)
         self.model.to(self.device)
+        if self.device.type == "cpu":
+            use_products(self.model)
         self.log = MetricsLog(folder) if ranks.leads else NoLog(folder)
-        batches = TrainingBatches(self.prepared.corpus, self.model.config, settings.batch_tokens, settings.seed)
-        n_pairs = len(self.prepared.corpus)
+        corpus = self.prepared.corpus
+        batches = batches_of(corpus, self.model.config, settings, reporter.news)
+        n_pairs = corpus.size if isinstance(corpus, StreamCorpus) else len(corpus)
         self.trainer = Trainer(config, self.model, batches, n_pairs, self.device, self.log, reporter, ranks)
         self.validator = None
         if self.prepared.valid is not None:
@@ -142,8 +148,9 @@ class Run:
     def train(self) -> None:
         """The loop, from where the run stands."""
         parameters = sum(parameter.numel() for parameter in self.model.parameters())
+        pairs = self.trainer.n_pairs
         self.reporter.news(
-            f"training {parameters:,} parameters on {len(self.prepared.corpus):,} pairs, {self.device}, "
+            f"training {parameters:,} parameters on {f'{pairs:,}' if pairs else 'a stream of'} pairs, {self.device}, "
             f"{torch.get_num_threads()} threads" + (f", {self.ranks.size} processes" if self.ranks.size > 1 else "")
         )
         self.trainer.run(self.validate, self.save)
@@ -160,6 +167,8 @@ class Run:
 
     def save(self) -> None:
         """A checkpoint, and the model directory ``last``."""
+        progress = self.trainer.progress
+        progress.position = whole(progress.position, self.ranks)
         self.ranks.lead(self._save)
 
     def _save(self) -> None:
@@ -254,10 +263,14 @@ class Run:
         save_bundle(self._bundle(self._card(loss, [])), self.folder / name)
 
     def _card(self, loss: float | None, scores: list[Score]) -> str:
-        trainer, corpus = self.trainer, self.prepared.corpus
+        trainer, corpus, progress = self.trainer, self.prepared.corpus, self.trainer.progress
+        if isinstance(corpus, StreamCorpus):
+            pairs, dropped = progress.epoch_size or progress.epoch_pairs, progress.dropped
+        else:
+            pairs, dropped = len(corpus), corpus.counts.dropped
         facts = Trained(
-            pairs=len(corpus),
-            dropped=corpus.counts.dropped,
+            pairs=pairs,
+            dropped=dropped,
             parameters=sum(parameter.numel() for parameter in self.model.parameters()),
             step=trainer.progress.step,
             epochs=trainer.epochs,

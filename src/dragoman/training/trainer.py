@@ -16,7 +16,7 @@ import torch
 from dragoman.config import RunConfig, TrainConfig
 from dragoman.errors import RunError
 from dragoman.model.transformer import Transformer
-from dragoman.text.batching import Batch, Position, TrainingBatches
+from dragoman.text.batching import Batch, Position
 from dragoman.training.averaging import Ema
 from dragoman.training.checkpoint import (
     CheckpointState,
@@ -27,7 +27,7 @@ from dragoman.training.checkpoint import (
     restore_optimizer,
     restore_random,
 )
-from dragoman.training.dealing import Share, deal
+from dragoman.training.dealing import Batches, Share, deal
 from dragoman.training.horizon import Horizon
 from dragoman.training.metrics_log import MetricsLog
 from dragoman.training.optim import clip_gradients, make_optimizer
@@ -39,6 +39,8 @@ from dragoman.training.validation import Validation, batch_loss
 
 # So many updates in a row without a finite gradient mean that the run is lost, not unlucky.
 _NON_FINITE_LIMIT = 20
+# The share of an epoch that is behind at most, where its end is only known when it comes.
+_ALMOST = 1.0 - 1e-9
 
 
 class Trainer:
@@ -54,8 +56,8 @@ class Trainer:
         self,
         config: RunConfig,
         model: Transformer,
-        batches: TrainingBatches,
-        n_pairs: int,
+        batches: Batches,
+        n_pairs: int | None,
         device: torch.device,
         log: MetricsLog,
         reporter: Reporter,
@@ -85,8 +87,10 @@ class Trainer:
 
     @property
     def epochs(self) -> float:
-        """Passes over the training text so far."""
-        return self.progress.position.epoch + self.progress.epoch_pairs / self.n_pairs
+        """Passes over the training text so far; whole ones alone while nobody knows its size."""
+        size = self.progress.epoch_size or self.n_pairs
+        part = min(self.progress.epoch_pairs / size, _ALMOST) if size else 0.0
+        return self.progress.position.epoch + part
 
     @property
     def share(self) -> float:
@@ -184,7 +188,10 @@ class Trainer:
 
     def _move(self, share: Share) -> None:
         self.progress.position = share.after
-        self.progress.epoch_pairs = 0 if share.epoch_ends else self.progress.epoch_pairs + share.pairs
+        self.progress.epoch_pairs += share.pairs
+        self.progress.dropped = max(self.progress.dropped, share.dropped)
+        if share.epoch_ends:
+            self.progress.epoch_size, self.progress.epoch_pairs = self.progress.epoch_pairs, 0
         self.reporter.tick(self.share)
         if self._tally.updates >= self.config.log_every:
             self._record()
@@ -247,7 +254,7 @@ class Trainer:
                 "lower train.lr, lengthen train.warmup_steps or use train.precision=fp32, and start again."
             )
             raise self.ranks.error(error)
-        self.reporter.news(f"step {self.progress.step}: the gradient was not finite, update skipped")
+        self.reporter.warn(f"step {self.progress.step}: the gradient was not finite, update skipped")
 
     def _record(self) -> None:
         """Write and show what happened since the last record, if anything did."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import torch
 from torch import Tensor
@@ -64,12 +64,13 @@ class Ensemble:
         return logprobs.logsumexp(0) - math.log(len(self.engines))
 
 
-def make_engine(models: Sequence[Transformer], precision: str) -> Engine:
-    """What computes for some models: the fast step where there is one, else the model.
+def make_engine(models: Sequence[Transformer], precision: str, *, compiled: bool = False) -> Engine:
+    """What computes for some models: the fast step where there is one, ``compiled`` if asked for, else the model.
 
     Raises :class:`ConfigError` for int8 where it cannot be had.
     """
-    engines: list[Engine] = [fast(model, "int8" if precision == "int8" else "fp32") for model in models]
+    kind: Literal["fp32", "int8"] = "int8" if precision == "int8" else "fp32"
+    engines: list[Engine] = [fast(model, kind, compile=compiled) for model in models]
     return engines[0] if len(engines) == 1 else Ensemble(engines)
 
 

@@ -146,7 +146,7 @@ const showAttention = (root, data) => {
   function weightCell(q, k, query, key) {
     const weight = rows[q][k];
     const cell = element("td", {
-      role: "gridcell", class: `shade${shown(weight) > 0.55 ? " strong" : ""}`, tabindex: "-1",
+      role: "gridcell", class: `shade ${page.over(shown(weight))}`, tabindex: "-1",
       "data-q": q, "data-k": k, "aria-label": `${query} to ${key}: ${percent(weight)}`,
     }, weight >= 0.005 ? (100 * weight).toFixed(0) : "");
     cell.style.setProperty("--w", shown(weight).toFixed(4));
@@ -211,7 +211,7 @@ const showAttention = (root, data) => {
     asked[query].tabIndex = 0;
     answers.forEach((one, k) => {
       one.style.setProperty("--w", shown(rows[query][k]).toFixed(4));
-      one.classList.toggle("strong", shown(rows[query][k]) > 0.55);
+      one.className = `shade smooth ${page.over(shown(rows[query][k]))}`;
     });
     const order = [...rows[query].keys()].sort((a, b) => rows[query][b] - rows[query][a]).slice(0, 3);
     const total = rows[query].reduce((sum, weight) => sum + weight, 0);

@@ -47,10 +47,13 @@ const page = (() => {
     return element("label", { class: "check" }, box, label);
   }
 
+  // The classes of text on a share of the heat; where black and white change places in dark, and in light.
+  const over = (share) => (share > 0.775 ? "strong deep" : share > 0.575 ? "strong" : "");
+
   const percent = (share) => {
     const value = 100 * share;
     return `${value >= 9.95 || value === 0 ? value.toFixed(0) : value.toFixed(1)} %`;
   };
 
-  return { element, token, themeButton, isDark, segments, checkbox, percent };
+  return { element, token, themeButton, isDark, segments, checkbox, over, percent };
 })();

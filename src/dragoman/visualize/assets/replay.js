@@ -22,7 +22,7 @@ const showReplay = (root, data) => {
   })[data.length_norm];
 
   // ---- the fixed parts
-  const tree = element("div", { class: "scroll" });
+  const tree = element("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": "The tree; it may be wider than its frame" });
   const news = element("p", { role: "status", "aria-live": "polite" });
   const table = element("div", { class: "scroll" });
   const finished = element("div", { class: "scroll" });
@@ -151,13 +151,13 @@ const showReplay = (root, data) => {
     const { token: name, logprob, fate, score } = nodes[place];
     const share = Math.exp(logprob);
     const label = name.length > 9 ? `${name.slice(0, 8)}…` : name;
-    const strong = share > 0.55 ? " strong" : "";
+    const over = page.over(share);
     const back = svg("rect", { x: left, y: top, width: WIDTH, height: HEIGHT, rx: 6 });
     back.style.fill = `rgba(var(--heat), ${share.toFixed(3)})`;
     const made = svg("g", { class: `node ${fate}${isBest ? " chosen" : ""}` },
       svg("title", {}, `${words(place)}: ${percent(share)}, score ${number(score)}, ${FATES[fate]}`), back,
-      svg("text", { class: strong, x: left + 7, y: top + 17.5 }, label),
-      svg("text", { class: `share${strong}`, x: left + WIDTH - 6, y: top + 17.5, "text-anchor": "end" }, `${(100 * share).toFixed(0)}%`));
+      svg("text", { class: over, x: left + 7, y: top + 17.5 }, label),
+      svg("text", { class: `share ${over}`, x: left + WIDTH - 6, y: top + 17.5, "text-anchor": "end" }, `${(100 * share).toFixed(0)}%`));
     made.addEventListener("click", () => pick(place));
     return made;
   }
