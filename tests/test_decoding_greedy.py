@@ -78,6 +78,13 @@ def test_it_is_a_beam_of_one(
     assert [ways[0].settled(source) for source in range(n)] == [ways[1].settled(source) for source in range(n)]
 
 
+def test_each_source_has_its_own_minimum() -> None:
+    search = make_search(3, GREEDY, eos_id=EOS, limits=[9, 9, 9], minimums=[2, 0, 4])
+    while search.is_open:
+        search.advance(torch.tensor([0.0, 0.0, 1.0, 9.0, 0.0]).repeat(len(search.tokens) or 3, 1))
+    assert [found[0].tokens for found in search.results] == [[2, 2, EOS], [EOS], [2, 2, 2, 2, EOS]]
+
+
 def test_a_beam_of_one_is_searched_greedily() -> None:
     assert type(make_search(1, GREEDY, eos_id=EOS, limits=[3])) is GreedySearch
     assert type(make_search(1, DecodeConfig(beam_size=2), eos_id=EOS, limits=[3])) is BeamSearch

@@ -91,11 +91,12 @@ def test_the_best_continuations_are_those_of_a_stable_sort(
 def test_a_large_vocabulary_is_searched_in_groups(monkeypatch: pytest.MonkeyPatch) -> None:
     """The rest of a vocabulary that is no multiple of the groups counts, its last token too."""
     for vocabulary in (256, 257, 511, 512, 8001):
-        logprobs = torch.full((300, vocabulary), -9.0)
+        # No two are equal, or all tokens would be looked at.
+        logprobs = -9.0 - torch.linspace(0.0, 1.0, vocabulary).repeat(300, 1)
         logprobs[:, vocabulary - 1] = -1.0
         logprobs[:, vocabulary // 2] = -2.0
         monkeypatch.setattr(candidates, "_SMALL", 0)
-        found = best_candidates(logprobs, np.zeros((100, 3)), 4)
+        found = best_candidates(logprobs, np.tile([0.0, -0.3, -0.7], (100, 1)), 4)
         assert set(found.tokens[:, :3].reshape(-1).tolist()) == {vocabulary - 1}
         assert found.rows[7].tolist() == [21, 22, 23, 21]
         assert set(found.tokens[:, 3].tolist()) == {vocabulary // 2}

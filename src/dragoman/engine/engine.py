@@ -17,6 +17,7 @@ from dragoman.engine.compiled import CompiledRow, compiled_row, go_on_without
 from dragoman.engine.layers import PackedDecoderLayer, PackedEncoderLayer
 from dragoman.engine.norms import fast_norm
 from dragoman.engine.pack import Block, Pack
+from dragoman.engine.programs import keep_few_programs
 from dragoman.engine.rotary import Turn
 from dragoman.engine.rows import RealRows
 from dragoman.engine.source import Source, SourceMask
@@ -59,6 +60,7 @@ class Engine:
     def __init__(
         self, model: Transformer, *, int8: bool = False, consume: bool = False, row: CompiledRow | None = None
     ) -> None:
+        keep_few_programs()
         config = self.config = model.config
         self.row = row
         pack = Pack(int8, small=sum(p.numel() for p in model.parameters()) <= SMALL_MODEL)

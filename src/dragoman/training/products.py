@@ -7,7 +7,6 @@ either way. Shapes: N rows, I inputs, O outputs.
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 import torch
@@ -15,8 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-# The products of a few batches: an update has about 25 shapes. One costs 0.2 ms to make and some 200 kB to keep.
-_PROGRAMS = 64
+from dragoman.engine.programs import keep_few_programs
 
 
 def supported(*tensors: Tensor | None) -> bool:
@@ -79,14 +77,8 @@ class _Product(torch.autograd.Function):
 
 
 def use_products(model: nn.Module) -> None:
-    """Make every plain ``nn.Linear`` of ``model`` a :class:`Product`; parameters and their names stay.
-
-    oneDNN and PyTorch each keep a program for every shape that they have met, a thousand by default. Batches differ
-    in shape, so that a training would gather gigabytes; unless the environment says otherwise, both keep
-    ``_PROGRAMS`` from here on. They read these variables at their first product.
-    """
-    for name in ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY"):
-        os.environ.setdefault(name, str(_PROGRAMS))
+    """Make every plain ``nn.Linear`` of ``model`` a :class:`Product`; parameters and their names stay."""
+    keep_few_programs()
     for part in model.modules():
         if type(part) is nn.Linear:
             part.__class__ = Product
