@@ -20,7 +20,7 @@ from dragoman import Translation, Translator
 from dragoman.bundle import save_bundle
 from dragoman.decoding import length_norm
 from dragoman.errors import BundleError, ConfigError, DataError, RunError
-from dragoman.translator import resolve_device
+from dragoman.translating.device import resolve_device
 from tolerances import LOGPROB, REORDERED
 
 SEARCHES: list[dict[str, Any]] = [

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import logging
 import os
-import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from itertools import groupby
@@ -27,6 +26,7 @@ from dragoman.text.batching import ordered_batches
 from dragoman.text.sentences import split_sentences
 from dragoman.translating.alternatives import next_words
 from dragoman.translating.asked import Request, Target, TermPairs, ids_of, texts_of, whole_number
+from dragoman.translating.device import resolve_device
 from dragoman.translating.ensemble import Engine, check_alike, make_engine
 from dragoman.translating.jobs import Intake, Job
 from dragoman.translating.results import Results
@@ -48,18 +48,6 @@ _ASKED = ("prefix", "constraints", "terms", "strict_terms", "attention", "batch_
 
 Report = Callable[[int], None]
 Place = str | os.PathLike[str]
-
-
-def resolve_device(name: str) -> torch.device:
-    """``auto``: cuda, else mps, else cpu. Raises :class:`ConfigError` for a device that is not there."""
-    there = {"cuda": torch.cuda.device_count(), "mps": int(torch.backends.mps.is_available()), "cpu": 1}
-    if name == "auto":
-        return torch.device(next(kind for kind, count in there.items() if count))
-    match = re.fullmatch(r"(cuda|mps|cpu)(?::(\d+))?", name)
-    if match is None or int(match[2] or 0) >= there[match[1]]:
-        known = ", ".join(kind for kind, count in there.items() if count)
-        raise ConfigError(f'there is no device "{name}" here; use auto, {known}.')
-    return torch.device(name)
 
 
 class Translator:

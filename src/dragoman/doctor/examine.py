@@ -29,7 +29,8 @@ from dragoman.text.readers import read_pairs
 from dragoman.text.tokenizer import TokenizerPair, train_tokenizers
 from dragoman.training.continued import continued, continued_config
 from dragoman.training.prepare import model_config
-from dragoman.translator import Translator, resolve_device
+from dragoman.translating.device import resolve_device
+from dragoman.translator import Translator
 
 # Training pairs read, and pairs of the batch that is learned by heart; sentences translated.
 MOST_READ = 1_000_000

@@ -39,7 +39,8 @@ from dragoman.training.report import Reporter, valid_line
 from dragoman.training.stopping import InterruptedRunError, stop_signals
 from dragoman.training.trainer import Trainer
 from dragoman.training.validation import Validation, Validator, translated
-from dragoman.translator import Translator, resolve_device
+from dragoman.translating.device import resolve_device
+from dragoman.translator import Translator
 
 
 def train(
