@@ -141,7 +141,10 @@ def test_one_row_takes_over_and_hands_back_at_any_step() -> None:
         step(2)
         step(1, [kept])
         step(1, [0])
-    # Neither a beam nor padding is for it.
+    memory = one.encode(SOURCE[:, :1])
+    plain, ours = one.start(memory), engine.start(memory)
+    step(1)
+    # Neither a beam nor padding nor a source of one token is for it.
     assert row.calls == 40 + 2
 
 

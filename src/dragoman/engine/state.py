@@ -86,10 +86,14 @@ class EngineState:
         self.keys, self.values = keys.unbind(0), values.unbind(0)
 
     def goes_on_alone(self, rows: int, parents: Tensor | None) -> bool:
-        """Whether one hypothesis of one sentence gets one token more, over a source all of whose tokens count."""
+        """Whether one hypothesis of one sentence gets one token more, over two or more source tokens that all count.
+
+        (A compiler takes a length of one for a case of its own.)
+        """
         if rows != 1 or self.rows != 1 or self._owned is not None or (parents is not None and len(parents) != 1):
             return False
-        return self.source is not None and self.source.mask.bias is None and self.source.mask.is_open is None
+        source = self.source
+        return source is not None and source.length > 1 and source.mask.bias is None and source.mask.is_open is None
 
     def advance_alone(self) -> tuple[Tensor, tuple[Tensor, ...]]:
         """What :meth:`advance` does where :meth:`goes_on_alone` holds, for who stores a layer's keys and values itself.
