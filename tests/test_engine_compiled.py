@@ -16,6 +16,7 @@ from torch import Tensor
 from dragoman.config import DecodeConfig
 from dragoman.decoding.search import search
 from dragoman.engine import Engine, Steps, compiled, fast
+from dragoman.engine import engine as engine_module
 from dragoman.engine.compiled import CompiledRow, cache_folder, compiled_row
 from dragoman.engine.onerow import OneRow
 from dragoman.model import masks
@@ -283,6 +284,21 @@ def test_what_the_step_depends_on_makes_another_file() -> None:
     assert compiled._key(base) == compiled._key(base.changed(n_encoder_layers=5, dropout=0.4, src_vocab_size=V))
     for change in ({"d_ff": 64}, {"norm_first": False}, {"norm_eps": 1e-3}, {"tie_embeddings": "none"}):
         assert compiled._key(base) != compiled._key(base.changed(**change))
+
+
+def test_a_large_model_goes_on_without(
+    caplog: pytest.LogCaptureFixture, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its weights come from memory in each step: there the packed products are faster (docs/results.md)."""
+    small = model()
+    monkeypatch.setattr(engine_module, "SMALL_MODEL", sum(p.numel() for p in small.parameters()) - 1)
+    large = fast(small, compile=True)
+    assert isinstance(large, Engine)
+    assert large.row is None
+    assert not cache.exists()
+    limit = f"{engine_module.SMALL_MODEL:,}"
+    wanted = f"no compiled step, decoding goes on without: above {limit} weights the packed step is faster."
+    assert warnings_of(caplog) == [wanted]
 
 
 def test_int8_and_models_without_an_engine_go_on_without(caplog: pytest.LogCaptureFixture, cache: Path) -> None:

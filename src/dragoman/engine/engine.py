@@ -63,7 +63,7 @@ class Engine:
         keep_few_programs()
         config = self.config = model.config
         self.row = row
-        pack = Pack(int8, small=sum(p.numel() for p in model.parameters()) <= SMALL_MODEL)
+        pack = Pack(int8, small=_n_weights(model) <= SMALL_MODEL)
         turn = self.turn = Turn(Rotary(config.d_head)) if config.positions == "rotary" else None
         self.nothing = torch.zeros(1, 1, config.d_model)
         self.scale = model.scale
@@ -159,6 +159,10 @@ def _empty(module: nn.Module) -> None:
             part.weight = nn.Parameter(part.weight.new_empty(0), requires_grad=False)
 
 
+def _n_weights(model: Transformer) -> int:
+    return sum(parameter.numel() for parameter in model.parameters())
+
+
 def fast(
     model: Transformer,
     precision: Literal["fp32", "int8"] = "fp32",
@@ -170,7 +174,8 @@ def fast(
 
     Elsewhere (a GPU, float64, another processor) the model itself. ``consume``: see :class:`Engine`. ``compile``:
     the steps of a single hypothesis are compiled, once for a shape (:mod:`dragoman.engine.compiled`); where that
-    cannot be, a warning says so. Raises :class:`ConfigError` for int8 where there is no engine.
+    cannot be, or would be slower (a large model), a warning says so. Raises :class:`ConfigError` for int8 where there
+    is no engine.
     """
     if precision not in ("fp32", "int8"):
         raise ConfigError(f'there is no precision "{precision}" for the engine; use fp32 or int8.')
@@ -180,6 +185,8 @@ def fast(
     row = None
     if compile and (precision == "int8" or not can):
         go_on_without("it needs float32 on an x86 processor.")
+    elif compile and _n_weights(model) > SMALL_MODEL:
+        go_on_without(f"above {SMALL_MODEL:,} weights the packed step is faster.")
     elif compile:
         row = compiled_row(model)
     return Engine(model, int8=precision == "int8", consume=consume, row=row) if can else model
