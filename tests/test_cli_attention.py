@@ -17,7 +17,7 @@ from dragoman import Translator
 from dragoman.bundle import save_bundle
 from dragoman.cli.attention import attention
 from dragoman.errors import DataError, DragomanError, UsageError
-from dragoman.visualize.maps import AttentionMaps
+from dragoman.visualize.maps import MOST_TOKENS, AttentionMaps
 from test_visualize_page import data_of
 
 LINE = LINES[2]
@@ -133,14 +133,50 @@ def test_the_search(model: Path, tmp_path: Path, translator: Translator) -> None
         ("x.png", {"beam": True}, UsageError, "use one of .html, .json"),
         ("x.html", {"beam": True, "tgt": "x"}, UsageError, "leave out --tgt and --words"),
         ("x.html", {"sentence": " \t"}, DataError, "the sentence is blank"),
+        ("x.html", {"tgt": ""}, DataError, "--tgt is blank"),
+        ("x.json", {"tgt": " \n"}, DataError, "--tgt is blank"),
+        ("x.html", {"sentence": "a" * 10_000}, DataError, "the sentence has 10,002 tokens and the model takes 64; br"),
+        ("x.json", {"sentence": "a" * 10_000}, DataError, "the sentence has 10,002 tokens and the model takes 64; br"),
+        ("x.html", {"sentence": "a" * 10_000, "beam": True}, DataError, "tokens and the model takes 64; break it up"),
+        ("x.png", {"tgt": "a" * 10_000}, DataError, "--tgt has 10,002 tokens and the model takes 64; break it up."),
+        ("x.svg", {"kind": "encoder", "layer": "3"}, UsageError, "no layer 3; choose one of 1 to 2"),
         ("x", {}, UsageError, "the ending says what is written"),
     ],
 )
 def test_refusals_leave_nothing(
-    model: Path, tmp_path: Path, name: str, options: dict[str, Any], error: type[DragomanError], message: str
+    model: Path,
+    tmp_path: Path,
+    name: str,
+    options: dict[str, Any],
+    error: type[DragomanError],
+    message: str,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     sentence = options.pop("sentence", LINE)
-    with pytest.raises(error) as caught:
+    with caplog.at_level("INFO", "dragoman"), pytest.raises(error) as caught:
         attention(model, sentence, tmp_path / name, device="cpu", **options)
     assert message in str(caught.value)
     assert not list(tmp_path.iterdir())
+    assert not caplog.messages  # refused before anything is translated
+
+
+def test_pages_and_pictures_have_an_end(tmp_path: Path) -> None:
+    """A page holds every weight: beyond some length no browser opens it, and .json is for programs."""
+    folder = tmp_path / "model"
+    save_bundle(make_bundle(max_length=1024), folder)
+    long = "a" * (MOST_TOKENS - 2)
+    attention(folder, long, tmp_path / "x.html", tgt="ja", device="cpu")
+    assert "data" in (tmp_path / "x.html").read_text(encoding="utf-8")
+    for name in ("y.html", "y.png", "y.svg"):
+        with pytest.raises(DataError, match=r"the sentence has 257 tokens and attention is shown for up to 256; break"):
+            attention(folder, long + "a", tmp_path / name, device="cpu")
+        with pytest.raises(DataError, match=r"--tgt has 257 tokens and .* or write \.json"):
+            attention(folder, LINE, tmp_path / name, tgt=long + "a", device="cpu")
+    bundle = make_bundle(max_length=1024)
+    bundle.decode = bundle.decode.changed(min_length=260, max_length=270)
+    save_bundle(bundle, tmp_path / "wordy")
+    with pytest.raises(DataError, match=r"the translation has 2\d\d tokens and attention is shown for up to 256"):
+        attention(tmp_path / "wordy", LINE, tmp_path / "y.html", beam_size=1, device="cpu")
+    assert not list(tmp_path.glob("y.*"))
+    attention(folder, long + "a", tmp_path / "y.json", tgt="ja", device="cpu")
+    assert len(json.loads((tmp_path / "y.json").read_text(encoding="utf-8"))["attention"]["cross"]["keys"]) == 257

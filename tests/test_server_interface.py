@@ -62,7 +62,7 @@ def test_the_fields_are_described(description: dict[str, Any]) -> None:
         fields
     )
     options = description["components"]["schemas"]["DecodeOptions"]["properties"]
-    assert set(options) == set(DecodeConfig.model_fields) - {"renormalize"}
+    assert set(options) == set(DecodeConfig.model_fields)
     assert options["beam_size"]["anyOf"][0]["maximum"] == 16
 
 

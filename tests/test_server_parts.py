@@ -16,11 +16,12 @@ from dragoman.bundle import save_bundle
 from dragoman.errors import UsageError
 from dragoman.server.catalogue import Catalogue, named
 from dragoman.server.detect import detect
-from dragoman.server.documents import parts_of, put_together
+from dragoman.server.documents import parts_of, put_together, whole
 from dragoman.server.languages import name_of
 from dragoman.server.limits import Limits
 from dragoman.server.markup import pieces_of, plain, written
 from dragoman.server.metrics import Metrics
+from dragoman.text.sentences import has_word
 
 TEXTS = st.text(st.sampled_from("aB.!? \n\t…。😀\u2028\r\"'«»()"), max_size=60) | st.text(max_size=40)
 
@@ -29,15 +30,23 @@ TEXTS = st.text(st.sampled_from("aB.!? \n\t…。😀\u2028\r\"'«»()"), max_si
 
 
 @given(TEXTS, st.booleans())
-def test_the_parts_of_a_text_joined_are_the_text(text: str, split: bool) -> None:
-    parts = parts_of(text, split)
+def test_the_parts_of_a_text_joined_are_the_text(text: str, lines: bool) -> None:
+    parts = parts_of(text, lines=lines)
     assert "".join(part.before + part.body + part.after for part in parts) == text
     assert put_together(parts, [part.body for part in parts]) == text
     for part in parts:
         assert part.body == part.body.strip()
-        assert not (part.before + part.after).strip()
+        assert part.body == "" or has_word(part.body)
+        assert not has_word(part.before + part.after)
+        assert part.read == " ".join(part.body.split())
     assert all(part.body for part in parts) or len(parts) == 1
-    assert split or len(parts) <= 1
+
+
+@given(TEXTS)
+def test_a_text_that_is_not_split_is_one_part(text: str) -> None:
+    (part,) = whole(text)
+    assert part.before + part.body + part.after == text
+    assert part.read == part.body == text.strip()
 
 
 def test_parts_are_put_together_as_documents_are() -> None:
@@ -68,6 +77,12 @@ def test_the_pieces_of_markup_joined_are_the_markup(markup: str) -> None:
         ("<!DOCTYPE html><?x y?>z", ["z"]),
         ("<pre>never closed", []),
         ("<a href='x", ["<a href='x"]),
+        ('a<p translate="no">b<i>c</i> d</p>e', ["a", "e"]),
+        ("<P Class=x TRANSLATE = NO>a<p>b</P>c</p>d", ["d"]),
+        ("<b translate='no' title='>'>a</b>b<b>c</b>", ["b", "c"]),
+        ('<br translate="no">a<i translate="yes">b</i>', ["a", "b"]),
+        ("<i title='translate=no'>a</i><i data-translate=no>b</i><i translate=none>c</i>", ["a", "b", "c"]),
+        ('<p translate="no">a<script></p></script>b</p>c<p translate="no">never closed', ["c"]),
     ],
 )
 def test_what_is_text_in_markup(markup: str, shown: list[str]) -> None:
@@ -79,7 +94,23 @@ def test_references_are_read_and_written() -> None:
     assert written('a & b <c> "d"') == 'a &amp; b &lt;c&gt; "d"'
 
 
-@pytest.mark.parametrize("piece", ["<a ", "<!--", "<a'", '<a "', "</", "<script>", "<", "<a b='", "<!-- -->"])
+@pytest.mark.parametrize(
+    "piece",
+    [
+        "<a ",
+        "<!--",
+        "<a'",
+        '<a "',
+        "</",
+        "<script>",
+        "<",
+        "<a b='",
+        "<!-- -->",
+        "<a b" + " " * 99,
+        "<a translate=no>",
+        "<a translate ",
+    ],
+)
 def test_markup_is_read_in_linear_time(piece: str) -> None:
     begun = time.perf_counter()
     pieces_of(piece * (20_000 // len(piece)))

@@ -84,7 +84,7 @@ def send(server: Server, content: bytes, kind: str = "application/json", path: s
         (b'"text"', "not a JSON object"),
         (b"null", "not a JSON object"),
         (b"{}", '"text" is missing'),
-        (b'{"text": null}', '"text" is None'),
+        (b'{"text": null}', '"text" is null'),
         (b'{"text": [["x"]]}', '"text'),
         (b'{"text": "x", "n\\u0000": 1}', "unknown key"),
     ],

@@ -290,18 +290,21 @@ def test_positions_that_end(bounded: Translator, warnings: pytest.LogCaptureFixt
     ids = bounded.bundle.tokenizers.src.encode(text)
     found = bounded.translate(["key", text], line_numbers=[4, 5], max_length=50, min_length=50, attention=True)
     # 12 positions: <s>, 10 tokens, </s> of the source; 12 target tokens, the last of which needs no position.
+    parts = bounded.intake.parts(text, ids, 5)
+    assert all(len(source) <= 10 for _, source, _ in parts)
     assert {record.getMessage() for record in warnings.records} == {
-        f"line 6 has {len(ids)} tokens and the model reads at most 10: the rest is left out; split it into sentences.",
+        f"line 6 has {len(ids)} tokens, more than the model's 10: it is translated in {len(parts)} parts, split at "
+        "sentence ends where there are any.",
         "line 6: the translation stops unfinished at 12 tokens; split it into sentences.",
         "line 5: the translation stops unfinished at 12 tokens; split it into sentences.",
     }
-    assert found[1].src_tokens == bounded.bundle.tokenizers.src.tokens([2, *ids[:10], 3])
-    assert [len(one.ids) for one in found] == [12, 12]
+    each = [bounded.bundle.tokenizers.src.tokens([2, *source, 3]) for _, source, _ in parts]
+    assert found[1].src_tokens == [token for tokens in each for token in tokens]
+    assert [len(one.ids) for one in found] == [12, 12 * len(parts)]
     assert found[1].attention is not None
-    assert found[1].attention.cross[0].shape == (2, 12, 12)
-    cut = bounded.bundle.tokenizers.src.decode(ids[:10])
-    assert bounded.bundle.tokenizers.src.encode(cut) == ids[:10]
-    assert_same([bounded.translate(cut, max_length=50, min_length=50)], [found[1]])
+    assert found[1].attention.cross[0].shape == (2, 12 * len(parts), len(found[1].src_tokens))
+    alone = bounded.translate(parts[0][0], max_length=50, min_length=50)
+    assert alone.ids == found[1].ids[:12]
     with pytest.raises(DataError, match=r"the prefix of line 1 has .* may have 12"):
         bounded.translate("key", prefix="sehr " * 20, max_length=50)
     with pytest.raises(DataError, match="longer than the 12 positions"):
@@ -309,9 +312,8 @@ def test_positions_that_end(bounded: Translator, warnings: pytest.LogCaptureFixt
 
 
 def test_positions_without_end(translator: Translator, warnings: pytest.LogCaptureFixture) -> None:
-    """The source is read whole; the translation goes past the model's max_length (64) only where it is asked to."""
-    text = "key " * 100
-    assert len(translator.translate(text, max_length=3).src_tokens) > 64
+    """The translation goes past the model's max_length (64) only where it is asked to."""
+    text = "key " * 20
     assert len(translator.translate(text, max_length=70, min_length=70, beam_size=1).ids) == 70
     assert not warnings.records
     found = translator.translate(["key", text], min_length=80, beam_size=1)
@@ -332,6 +334,16 @@ def test_documents(translator: Translator) -> None:
     assert translator.translate_document([]) == []
     greedy = [one.text for one in translator.translate(parts[:2], beam_size=1)]
     assert translator.translate_document("The key. Nobody leaves!", beam_size=1) == " ".join(greedy)
+
+
+def test_documents_as_the_model_reads_them(translator: Translator) -> None:
+    first, second = (one.text for one in translator.translate(["Nobody leaves!", "A wind?"]))
+    assert translator.translate_document("Nobody\tleaves! A\u00a0 wind?\n") == f"{first} {second}\n"
+    assert translator.translate_document(" Nobody\rleaves!\n--- * ---\n\u200b") == f" {first}\n--- * ---\n\u200b"
+    unchanged = ["...", "\ufeff", "\u200b\u200b", "🙂 → ?\n!\n", "«»"]
+    assert translator.translate_document(unchanged) == unchanged
+    # A line by itself is translated as it stands, whatever it holds.
+    assert translator.translate("...").ids
 
 
 def test_reports_of_progress(translator: Translator) -> None:

@@ -359,16 +359,23 @@ def test_a_long_text_is_translated_in_parts(
     assert "".join(short.stream(LONG, max_length=20)) == short.translate(LONG, max_length=20).text
 
 
-def test_every_sentence_is_there_and_what_is_too_long_is_cut(
+@pytest.mark.parametrize("endless", ["key " * 40 + "stop. A wind blows.", "x" * 300, "a " * 20 + "y" * 90 + " b."])
+def test_what_is_too_long_without_a_sentence_end_is_split_between_words_or_inside(
     short: Translator,
     warnings: pytest.LogCaptureFixture,  # noqa: F811
+    endless: str,
 ) -> None:
-    endless = "key " * 40 + "stop. A wind blows."
-    found = short.translate(endless)
+    encode = short.bundle.tokenizers.src.encode
+    parts = short.intake.parts(endless, encode(endless), 0)
+    assert "".join(text + gap for text, _, gap in parts) == endless
+    assert all(0 < len(source) <= 23 for _, source, _ in parts)
+    broken = [text for text, _, _ in parts[:-1] if endless.startswith("key") and not text.endswith(("key", "."))]
+    assert not broken
+    found = short.translate(endless, beam_size=1)
     messages = [record.getMessage() for record in warnings.records]
-    assert any("it is translated in 2 parts" in message for message in messages)
-    assert any("the model reads at most 23: the rest is left out" in message for message in messages)
-    assert found.src_tokens.count("</s>") == 2
+    assert any(f"it is translated in {len(parts)} parts" in message for message in messages)
+    assert not any("left out" in message for message in messages)
+    assert found.src_tokens.count("</s>") == len(parts)
 
 
 def test_terms_and_prefixes_of_long_texts(short: Translator) -> None:

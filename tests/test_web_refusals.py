@@ -185,7 +185,7 @@ def test_the_key(visiting: Visiting, locked: Server) -> None:
     assert page.is_visible("#secret")
     assert page.get_attribute("#secret", "type") == "password"
     page.fill("#text", LINES[0])
-    assert "This server asks for an API key. An API key is needed" in notice(visit)
+    assert "This server asks for an API key. Type it in the field “API key” above." in notice(visit)
     page.fill("#secret", "wrong")
     page.click("#unlock")
     visit.until("document.getElementById('notice').textContent.includes('not valid')")
@@ -193,6 +193,8 @@ def test_the_key(visiting: Visiting, locked: Server) -> None:
     page.press("#secret", "Enter")
     page.wait_for_selector(WORDS)
     assert page.locator("#notice > *").count() == 0
+    assert page.is_hidden("#key")
+    assert page.evaluate("document.activeElement.id") == "text"
     page.locator(WORDS).first.click()
     page.wait_for_selector("#choices [role=listbox]")
     # It is kept in this tab alone: over a reload, in sessionStorage and nowhere else.

@@ -332,9 +332,9 @@ class TrainConfig(Config):
 class DecodeConfig(Config):
     """How a translation is searched for."""
 
-    beam_size: Positive = Field(5, description="hypotheses kept; 1: greedy")
+    beam_size: Annotated[int, Field(ge=1, le=1000)] = Field(5, description="hypotheses kept; 1: greedy")
     length_norm: Literal["gnmt", "power", "none"] = Field("gnmt", description="((5+n)/6)^A (Wu et al. 2016), n^A or 1")
-    length_penalty: float = Field(1.0, description="the exponent A")
+    length_penalty: Annotated[float, Field(ge=-10.0, le=10.0)] = Field(1.0, description="the exponent A")
     n_best: Positive = Field(1, description="translations returned per sentence")
     max_length_ratio: Annotated[float, Field(ge=0.0)] = Field(2.0, description="target tokens per source token")
     max_length_extra: Count = Field(10, description="target tokens on top of the ratio")

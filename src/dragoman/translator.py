@@ -23,7 +23,7 @@ from dragoman.decoding.record import SearchRecord, record_search
 from dragoman.errors import ConfigError, DataError, nearest
 from dragoman.model.transformer import Attention
 from dragoman.text.batching import ordered_batches
-from dragoman.text.sentences import split_sentences
+from dragoman.text.sentences import has_word, plainly_spaced, split_sentences
 from dragoman.translating.alternatives import next_words
 from dragoman.translating.asked import Request, Target, TermPairs, ids_of, texts_of, whole_number
 from dragoman.translating.device import resolve_device
@@ -368,8 +368,9 @@ class Translator:
     ) -> str | list[str]:
         """Translate a text of several sentences, each by itself, or a list of such texts into a list.
 
-        Line breaks and the spaces around sentences stay. The parameters are those of :meth:`translate`, without
-        prefixes and constraints; the sentences of a text share its line number.
+        Line breaks and the spaces around sentences stay, and so does a line without a letter or a digit; to the
+        model, white space of any kind inside a sentence is one space. The parameters are those of :meth:`translate`,
+        without prefixes and constraints; the sentences of a text share its line number.
         """
         for name in ("prefix", "constraints"):
             if name in options:
@@ -377,7 +378,7 @@ class Translator:
         texts = texts_of(text)
         numbers = range(len(texts)) if line_numbers is None else line_numbers
         parts = [split_sentences(one) for one in texts]
-        bodies = [part.strip() for own in parts for part in own]
+        bodies = [plainly_spaced(part) if has_word(part) else "" for own in parts for part in own]
         lines = [number for number, own in zip(numbers, parts, strict=True) for _ in own]
 
         def in_texts(done: int) -> None:
@@ -391,6 +392,6 @@ class Translator:
 
 def _put_into(part: str, translation: str) -> str:
     """The translation between the white space that stands around the sentence in ``part``."""
-    body = part.strip()
+    body = part.strip() if has_word(part) else ""
     before, _, after = part.partition(body) if body else (part, "", "")
     return before + translation + after

@@ -11,6 +11,7 @@ from dragoman.cli import common
 from dragoman.errors import DataError, UsageError
 
 if TYPE_CHECKING:
+    from dragoman.text.tokenizer import Tokenizer
     from dragoman.translator import Translator
 
 _KINDS = ("cross", "encoder", "decoder")
@@ -41,6 +42,7 @@ def attention(
     """Show where a model looked while it translated a sentence: every layer, every head, and their mean.
 
     The page is one file that works offline. A picture shows one map; --layer all or --head all show many small ones.
+    A page and a picture take up to 256 tokens on either side; .json holds whatever sentence the model takes.
     With --beam the page shows how the search found the translation: each step's candidates, their scores, what was
     pruned, what finished, and what another length penalty would have preferred.
 
@@ -65,6 +67,8 @@ def attention(
     where = _index("--layer", layer, ("all",)), _index("--head", head, ("all", "mean"))
     if not sentence.strip():
         raise DataError("the sentence is blank, so there is nothing to look at; give one with words.")
+    if tgt is not None and not tgt.strip():
+        raise DataError("--tgt is blank, so there is nothing to look at; give a translation, or leave it out.")
     if is_picture:
         require_matplotlib()
     common.prepare_runtime()
@@ -73,6 +77,12 @@ def attention(
     translator = Translator.load(model, device)
     named = {"beam_size": beam_size, "length_penalty": length_penalty}
     options = {name: value for name, value in named.items() if value is not None}
+    drawn = not beam and ending != ".json"
+    _check_length(translator, "the sentence", translator.bundle.tokenizers.src, sentence, drawn)
+    if tgt is not None:
+        _check_length(translator, "--tgt", translator.bundle.tokenizers.tgt, tgt, drawn)
+    if is_picture:
+        _check_map(translator, kind or "cross", *where)
     if beam:
         _write_search(translator, sentence, options, output)
     else:
@@ -89,6 +99,28 @@ def _index(option: str, text: str | None, names: tuple[str, ...]) -> int | str |
     return int(text) - 1
 
 
+def _check_length(translator: Translator, name: str, tokenizer: Tokenizer, text: str, drawn: bool) -> None:
+    """Raises :class:`DataError` for a text of more tokens than the model takes or, ``drawn``, than can be shown."""
+    from dragoman.visualize.maps import check_tokens
+
+    count, most = len(translator.intake.with_special(tokenizer.encode(text))), translator.intake.max_length
+    if count > most:
+        raise DataError(f"{name} has {count:,} tokens and the model takes {most:,}; break it up.")
+    if drawn:
+        check_tokens(name, count)
+
+
+def _check_map(translator: Translator, kind: str, layer: int | str | None, head: int | str | None) -> None:
+    """Raises :class:`UsageError` for a layer or a head that the model has not got."""
+    from dragoman.visualize.heatmap import checked_index
+
+    shape = translator.model.config
+    layers = shape.n_encoder_layers if kind == "encoder" else shape.n_decoder_layers
+    for what, index, count in (("layer", layer, layers), ("head", head, shape.n_heads)):
+        if isinstance(index, int):
+            checked_index(what, index, count)
+
+
 def _write_attention(
     translator: Translator,
     sentence: str,
@@ -101,17 +133,19 @@ def _write_attention(
     head: int | str | None,
 ) -> None:
     from dragoman.files import write_json, write_text
-    from dragoman.visualize.maps import AttentionMaps
+    from dragoman.visualize.maps import AttentionMaps, check_tokens
 
+    ending = output.suffix.lower()
     if tgt is None:
         # One translation is shown, so one is asked for, whatever the model's default says.
         found = translator.translate(sentence, attention=True, **{"n_best": 1, **options})
     else:
         found = translator.force(sentence, tgt, attention=True)
+    if ending != ".json":
+        check_tokens("the translation", len(found.tokens))
     common.logger.info("%s", found.text)
     start = translator.bundle.tokenizers.tgt.tokens([translator.model.config.bos_id])[0]
     maps = AttentionMaps.of(sentence, found, translator.special, start)
-    ending = output.suffix.lower()
     if ending == ".html":
         from dragoman.visualize.page import attention_page
 

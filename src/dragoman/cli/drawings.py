@@ -140,9 +140,9 @@ def _fixed_tables(config: ModelConfig, length: int) -> dict[str, Any]:
 
 def masks(lengths: str) -> Figure:
     """The masks of a batch of sentences whose ``lengths`` are separated by commas. Raises :class:`UsageError`."""
-    if not re.fullmatch(r"[0-9]{1,3}(,[0-9]{1,3}){0,7}", lengths) or max(map(int, lengths.split(","))) < 1:
+    if not re.fullmatch(r"[0-9]{1,3}(,[0-9]{1,3}){0,7}", lengths) or min(map(int, lengths.split(","))) < 1:
         raise UsageError(
-            f'--lengths is "{lengths}"; give at most 8 numbers up to 999 with commas between, such as 7,4.'
+            f'--lengths is "{lengths}"; give at most 8 numbers from 1 to 999 with commas between, such as 7,4.'
         )
     sizes = [int(part) for part in lengths.split(",")]
     size = max(sizes)

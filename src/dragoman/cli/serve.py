@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import re
 from typing import Annotated
 
 import typer
@@ -13,6 +14,8 @@ from dragoman.errors import ConfigError, UsageError
 
 # Holds keys, with commas or white space between: unlike a command line it is not shown to everybody on the machine.
 KEYS = "DRAGOMAN_API_KEYS"
+# All pages, or those of scheme://host[:port], as browsers write it: in small letters and ASCII.
+_ORIGIN = re.compile(r"\*|[a-z][a-z0-9+.-]*://(?:[a-z0-9._-]+|\[[0-9a-f:.]+\])(?::[0-9]{1,5})?")
 
 
 def serve(
@@ -55,6 +58,12 @@ def serve(
     keys = [*(api_key or []), *os.environ.get(KEYS, "").replace(",", " ").split()]
     if any(not key.strip() for key in keys):
         raise UsageError(f"an empty key was given; leave --api-key out, or give keys in {KEYS}.")
+    for origin in cors or ():
+        if not _ORIGIN.fullmatch(origin):
+            raise UsageError(
+                f'--cors is "{origin}", which no page can come from; give * or an origin such as https://example.org, '
+                "without a path."
+            )
     own = threads if workers == 1 else max(1, (threads or os.cpu_count() or 1) // workers)
     common.prepare_runtime(own)
     try:

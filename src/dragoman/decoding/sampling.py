@@ -71,8 +71,9 @@ class Sampling:
         """
         self.rules.apply(logprobs, self.trail, np.array([draw.source for draw in self.going], np.int64))
         values, tokens = best_tokens(logprobs, self.config.top_k or logprobs.shape[1])
-        points = torch.tensor([draw.generator.random() for draw in self.going], dtype=torch.float64)
-        rank = drawn_ranks(values, points, self.config.temperature, self.config.top_p)[:, None]
+        waits = np.stack([draw.generator.standard_exponential(logprobs.shape[1]) for draw in self.going])
+        own = torch.from_numpy(waits).gather(1, tokens)
+        rank = drawn_ranks(values, own, self.config.temperature, self.config.top_p)[:, None]
         return values.gather(1, rank)[:, 0], tokens.gather(1, rank)[:, 0]
 
     def settled(self, source: int) -> list[int]:
@@ -116,17 +117,17 @@ def _generator(seed: int, line: int, copy: int) -> np.random.Generator:
     return np.random.default_rng(np.random.SeedSequence(entropy=seed, spawn_key=(line, copy)))
 
 
-def drawn_ranks(values: Tensor, points: Tensor, temperature: float, top_p: float) -> Tensor:
-    """The rank [R] that each row's point in [0,1) falls on, in the distribution of ``values`` [R,C], best first.
+def drawn_ranks(values: Tensor, waits: Tensor, temperature: float, top_p: float) -> Tensor:
+    """The rank [R] drawn in each row of ``values`` [R,C]: log-probabilities up to a constant, best first, in float64.
 
-    The values are log-probabilities up to a constant, in float64. A row of -inf gives rank 0.
+    ``waits`` [R,C] are independent draws from the exponential distribution. The token is drawn whose wait over its
+    probability is the shortest, which each is with its probability: the Gumbel-max trick (Maddison et al. 2014). As
+    the waits belong to tokens, rounding in the values changes a draw only where two of these times are as close; a
+    point on the line of all shares in order moves to another token with every two shares that change places.
+    A row of -inf gives rank 0.
     """
-    probabilities = torch.softmax((values - values[:, :1]) / temperature, dim=1).nan_to_num(0.0)
+    scaled = (values - values[:, :1]) / temperature
+    probabilities = torch.softmax(scaled, dim=1).nan_to_num(0.0)
     before = probabilities.cumsum(1).roll(1, dims=1)
     before[:, 0] = 0.0
-    probabilities = probabilities.masked_fill(before >= top_p, 0.0)
-    cumulative = probabilities.cumsum(1)
-    rank = torch.searchsorted(cumulative, points[:, None] * cumulative[:, -1:], right=True)
-    # Rounding may carry a point past the end.
-    last = (probabilities > 0).sum(1, keepdim=True) - 1
-    return torch.minimum(rank, last).clamp(min=0)[:, 0]
+    return (scaled - waits.log()).masked_fill(before >= top_p, NEVER).nan_to_num(NEVER).argmax(1)

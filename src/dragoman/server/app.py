@@ -37,7 +37,15 @@ def make_app(service: Service, cors: Sequence[str] = ()) -> ASGIApp:
         for worker in workers:
             await asyncio.to_thread(worker.stop)
 
-    app = FastAPI(title="dragoman", version=__version__, lifespan=lifespan, docs_url=None, redoc_url=None)
+    # A redirection would name the address that the server has behind a proxy, or whatever the client calls it.
+    app = FastAPI(
+        title="dragoman",
+        version=__version__,
+        lifespan=lifespan,
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+    )
     routers = [libre.router(service), native.router(service), _about(service)]
     for router in routers:
         app.include_router(router)

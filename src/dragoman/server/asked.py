@@ -69,6 +69,8 @@ class DecodeOptions(BaseModel):
         default=None, description="Target tokens that never come, as a translation shows them."
     )
 
+    renormalize: bool | None = Field(default=None, description="Probabilities are of the tokens that may come at all.")
+
     def given(self) -> dict[str, Any]:
         """The options that were given, as :meth:`Translator.translate` takes them."""
         found = {name: value for name, value in self if value is not None}
@@ -83,7 +85,11 @@ class OneModel(Asked):
     model: Name | None = Field(default=None, description="The name of a model.")
     source: Language | None = Field(default=None, description="The language of the text, or auto.")
     target: Language | None = None
-    options: DecodeOptions = DecodeOptions()
+    options: DecodeOptions | None = Field(default=None, description="How to search.")
+
+    def given(self) -> dict[str, Any]:
+        """The options that were given, as :meth:`Translator.translate` takes them."""
+        return {} if self.options is None else self.options.given()
 
 
 class Translate(OneModel):

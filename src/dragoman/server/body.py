@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from codecs import BOM_UTF8
 from collections.abc import Mapping
 from email import policy
 from email.message import EmailMessage
@@ -15,8 +16,8 @@ from pydantic import BaseModel, ValidationError
 from starlette.requests import Request
 from starlette.types import Receive
 
-from dragoman.explain import explain
 from dragoman.server.limits import Limits
+from dragoman.server.problems import problems
 from dragoman.server.refusals import BadRequestError, GoneError, MediaTypeError, SlowClientError, TooLargeError
 from dragoman.server.waiting import Clock
 
@@ -28,7 +29,11 @@ _PROBLEMS = 4  # that one answer names
 
 
 async def read(request: Request, limits: Limits, clock: Clock) -> bytes:
-    """The body. Raises :class:`TooLargeError` before more than that is read, and :class:`SlowClientError`."""
+    """The body.
+
+    Raises :class:`TooLargeError` before more than that is read, :class:`SlowClientError`, and :class:`MediaTypeError`
+    for one that is packed.
+    """
     said = request.headers.get("content-length", "0")
     if not said.isdecimal() or int(said) > limits.max_body:
         raise _too_large(limits)
@@ -41,7 +46,7 @@ async def read(request: Request, limits: Limits, clock: Clock) -> bytes:
 
     due = clock.at(time.monotonic() + limits.body_seconds, give_up)
     try:
-        return await _whole(request.receive, limits)
+        body = await _whole(request.receive, limits)
     except asyncio.CancelledError:
         if not late:
             raise
@@ -49,6 +54,10 @@ async def read(request: Request, limits: Limits, clock: Clock) -> bytes:
         raise SlowClientError(f"the request did not arrive within {limits.body_seconds:g} s; send it again.") from None
     finally:
         clock.forget(due)
+    encoding = request.headers.get("content-encoding", "").strip().lower()
+    if encoding not in ("", "identity"):
+        raise MediaTypeError(f'the content encoding is "{encoding[:60]}"; send the request as it is, not packed.')
+    return body
 
 
 async def _whole(receive: Receive, limits: Limits) -> bytes:
@@ -78,7 +87,7 @@ def parse(body: bytes, content_type: str, model: type[M], *, forms: bool = False
     kind = content_type.partition(";")[0].strip().lower()
     try:
         if kind == JSON:
-            return model.model_validate_json(body, strict=True)
+            return model.model_validate_json(body.removeprefix(BOM_UTF8), strict=True)
         if forms and kind in (FORM, PARTS):
             return model.model_validate(_joined(_fields(body, content_type, kind)))
     except ValidationError as error:
@@ -92,11 +101,11 @@ def _sentence(error: ValidationError, model: type[BaseModel]) -> str:
     if first["type"] == "json_invalid":
         reason = first["msg"].removeprefix("Invalid JSON: ")
         return f"the request is no JSON ({reason}); send an object in UTF-8."
-    if first["type"] == "model_type" or not first["loc"]:
+    if not first["loc"]:
         return "the request is not a JSON object; send one with the fields of this address."
-    problems = [text for _, text in explain(error, model)]
-    more = f"; and {len(problems) - _PROBLEMS} more" if len(problems) > _PROBLEMS else ""
-    return f"{'; '.join(problems[:_PROBLEMS])}{more}; GET /docs lists the fields."
+    found = problems(error, model)
+    more = f"; and {len(found) - _PROBLEMS} more" if len(found) > _PROBLEMS else ""
+    return f"{'; '.join(found[:_PROBLEMS])}{more}; GET /docs lists the fields."
 
 
 def _fields(body: bytes, content_type: str, kind: str) -> list[tuple[str, str]]:

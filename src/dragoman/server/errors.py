@@ -46,7 +46,8 @@ class EarlyAnswer(JSONResponse):
 def told(error: Exception) -> tuple[int, str]:
     """Status and sentence for an error; of a fault of ours the log learns the reason, and the client does not."""
     if isinstance(error, DragomanError) and (error.http_status < 500 or type(error).__module__.endswith("refusals")):
-        return error.http_status, str(error)
+        # The search calls its settings after their class; a client calls them options.
+        return error.http_status, str(error).replace("DecodeConfig: ", "options: ").replace("DecodeConfig.", "options.")
     logger.error("a request failed:", exc_info=error)
     return 500, str(InternalError())
 

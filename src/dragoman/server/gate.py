@@ -18,6 +18,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from dragoman.server.errors import answer_to, told
 from dragoman.server.metrics import Metrics
+from dragoman.server.refusals import BadRequestError
 
 Endpoint = Callable[[Request], Awaitable[Response]]
 Endpoints = Mapping[tuple[str, str], Endpoint]
@@ -43,7 +44,9 @@ class Gate:
             await self.app(scope, receive, send)
             return
         started = time.monotonic()
-        endpoint = self.endpoints.get((scope["method"], scope["path"]))
+        # HEAD is a GET whose body the connection does not send.
+        method = "GET" if scope["method"] == "HEAD" else scope["method"]
+        endpoint = self.endpoints.get((method, scope["path"]))
         status = 0
 
         async def sent(message: Message) -> None:
@@ -54,6 +57,8 @@ class Gate:
             await send(message)
 
         try:
+            if scope["http_version"] == "1.1" and sum(name == b"host" for name, _ in scope["headers"]) != 1:
+                raise BadRequestError("an HTTP/1.1 request names its server in one header Host; send it with that.")
             if endpoint is None:
                 await self.app(scope, receive, sent)
             else:

@@ -17,6 +17,7 @@ from dragoman.server.languages import name_of
 from dragoman.server.markup import Piece, pieces_of, plain, written
 from dragoman.server.queue import Sentence
 from dragoman.server.service import Service
+from dragoman.text.sentences import has_word
 
 # The best of a language is found with at least as many hypotheses as it has translations.
 _SURE = Found("", 100.0)
@@ -34,10 +35,7 @@ class Text:
     def of(cls, text: str, served: Served, language: Found, markup: bool) -> Text:
         """A text, or a document of HTML."""
         pieces = pieces_of(text) if markup else [Piece(text, True)]
-        runs = [
-            (piece, parts_of(plain(piece.content) if markup else piece.content) if piece.is_text else [])
-            for piece in pieces
-        ]
+        runs = [(piece, _parts(piece, markup)) for piece in pieces]
         return cls(served, language, runs)
 
     @property
@@ -49,10 +47,19 @@ class Text:
         """The document with a translation for each sentence."""
         whole, at = "", 0
         for piece, parts in self.runs:
-            text = put_together(parts, translations[at : at + len(parts)])
-            at += len(parts)
-            whole += piece.content if not piece.is_text else written(text) if markup else text
+            if parts:
+                text = put_together(parts, translations[at : at + len(parts)])
+                at += len(parts)
+                whole += written(text) if markup else text
+            else:
+                whole += piece.content
         return whole
+
+
+def _parts(piece: Piece, markup: bool) -> list[Part]:
+    """The sentences of a run; none where it stays as it is written."""
+    content = plain(piece.content) if markup else piece.content
+    return parts_of(content, lines=not markup) if piece.is_text and has_word(content) else []
 
 
 def router(service: Service) -> APIRouter:

@@ -15,7 +15,8 @@ class Limits:
 
     ``body_seconds``: for a request to arrive, and for its answer to be taken. ``batch_tokens``: source tokens of a
     batch, padding included, at a beam of 5. ``sentence_tokens``: source tokens of a sentence, where the model takes
-    that many. ``attention_sentences``: of a request that asks for attention. ``phrases``: terms that stand in one
+    that many. ``attention_sentences``: of a request that asks for attention; ``attention_tokens``: of such a sentence
+    and of its translation. ``phrases``: terms that stand in one
     sentence. ``max_connections``: open at a time.
     """
 
@@ -26,6 +27,7 @@ class Limits:
     batch_tokens: int = 2048
     sentence_tokens: int = 1024
     attention_sentences: int = 8
+    attention_tokens: int = 256
     phrases: int = 16
     max_connections: int = 1000
 

@@ -1,4 +1,4 @@
-"""The description of the interface as one page of HTML, which asks no address for anything."""
+"""The description of the interface as one page of HTML, which asks for nothing but its icon."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ _STYLE = (
 
 
 def manual(description: dict[str, Any]) -> str:
-    """A page for an OpenAPI description: each address, the fields that it takes, and its answers."""
+    """A page for an OpenAPI description: each address, the fields that it takes, and its answers.
+
+    Its links are relative, so that they lead somewhere below a path of a proxy too.
+    """
     schemas = description["components"]["schemas"]
     sections = [
         _section(path, method, operation, schemas)
@@ -23,9 +26,10 @@ def manual(description: dict[str, Any]) -> str:
     ]
     return (
         f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>dragoman: the interface</title>'
-        f'<meta name="viewport" content="width=device-width"><style>{_STYLE}</style></head><body>'
+        f'<meta name="viewport" content="width=device-width"><link rel="icon" href="static/icon.svg">'
+        f'<style>{_STYLE}</style></head><body><nav><a href="./">The page</a></nav>'
         f"<h1>The interface</h1><p>{escape(description['info']['description'])}</p>"
-        f'<p>For programs: <a href="/openapi.json">openapi.json</a></p>{"".join(sections)}</body></html>'
+        f'<p>For programs: <a href="openapi.json">openapi.json</a></p>{"".join(sections)}</body></html>'
     )
 
 

@@ -1,4 +1,5 @@
-"""HTML in which only the text is translated: tags, comments, scripts and the like stay byte for byte.
+"""HTML in which only the text is translated: tags, comments, scripts and the like stay byte for byte, and so does what
+has ``translate="no"``.
 
 A text between two tags is translated by itself, so that words inside a sentence that have tags of their own (a link,
 a word in bold) are translated without the rest of it.
@@ -16,6 +17,9 @@ _KEPT = ("script", "style", "code", "pre", "textarea", "svg", "math")
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9-]*")
 _BEGIN = re.compile(r"</?[A-Za-z]|<[!?]")
 # Possessive, so that a tag that does not end costs one pass and no more.
+_ATTRIBUTE = re.compile(r"""([^\s"'<>/=]++)(?:\s*+=\s*+("[^"]*"|'[^']*'|[^\s"'=<>`]++))?""")
+# Elements that end with their tag.
+_VOID = ("area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr")
 _TAG = re.compile(r"""<(?:[^<>"']|"[^"]*"|'[^']*')*+>""")
 
 
@@ -32,6 +36,7 @@ def pieces_of(markup: str) -> list[Piece]:
     pieces: list[Piece] = []
     at = begin = 0
     lower = markup.lower()
+    untouched = Untouched()
     missing: set[str] = set()  # what is not found once need not be searched again
 
     def find(what: str, start: int) -> int:
@@ -50,10 +55,36 @@ def pieces_of(markup: str) -> list[Piece]:
             closing = find(f"</{name.group().lower()}", end)
             close = -1 if closing < 0 else find(">", closing)
             end = len(markup) if close < 0 else close + 1
-        pieces += [Piece(markup[begin:at], True), Piece(markup[at:end], False)]
+        pieces += [Piece(markup[begin:at], not untouched.open), Piece(markup[at:end], False)]
+        untouched.pass_by(markup[at:end])
         at = begin = end
-    pieces.append(Piece(markup[begin:], True))
+    pieces.append(Piece(markup[begin:], not untouched.open))
     return [piece for piece in pieces if piece.content]
+
+
+class Untouched:
+    """Whether a place lies in an element with ``translate="no"``; it ends with the element, whatever stands inside."""
+
+    def __init__(self) -> None:
+        self.open = 0
+        self._name = ""
+
+    def pass_by(self, tag: str) -> None:
+        """Take a tag, a comment, or an element whose text is kept anyway."""
+        closes = tag.startswith("</")
+        found = _NAME.match(tag, 2 if closes else 1)
+        name = found.group().lower() if found is not None else ""
+        if not name or name in _VOID or name in _KEPT or (self.open and name != self._name):
+            return
+        if self.open:
+            self.open += -1 if closes else 1
+        elif found is not None and not closes and _is_untouched(tag, found.end()):
+            self.open, self._name = 1, name
+
+
+def _is_untouched(tag: str, start: int) -> bool:
+    values = {name.lower(): value.strip("\"'").lower() for name, value in _ATTRIBUTE.findall(tag, start)}
+    return values.get("translate") == "no"
 
 
 def _end_of_tag(markup: str, at: int, find: Callable[[str, int], int]) -> int:

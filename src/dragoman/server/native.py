@@ -15,7 +15,7 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from dragoman.server import answered, asked
 from dragoman.server.catalogue import AUTO, Found, Served
 from dragoman.server.describing import TRANSLATING, gives, takes
-from dragoman.server.documents import Part, parts_of
+from dragoman.server.documents import Part, parts_of, whole
 from dragoman.server.errors import told
 from dragoman.server.languages import name_of
 from dragoman.server.looks import attention_of, replay_of
@@ -23,6 +23,7 @@ from dragoman.server.queue import Sentence
 from dragoman.server.refusals import BadRequestError, TooLargeError
 from dragoman.server.service import Service
 from dragoman.server.streaming import streamed
+from dragoman.text.sentences import plainly_spaced
 from dragoman.translating.terms import Terms
 from dragoman.translator import Translator
 
@@ -59,15 +60,15 @@ def router(service: Service) -> APIRouter:
         deadline = service.deadline()
         wanted = await service.read(request, asked.Alternatives)
         served, _ = chosen(service, wanted, [wanted.text])
+        text = sentence_of(service, served, wanted.text)
         prefix = wanted.prefix if isinstance(wanted.prefix, str) else list(wanted.prefix)
         if isinstance(prefix, str):
             service.check_sentence(served, prefix, "the prefix", target=True)
 
         def work(translator: Translator) -> list[dict[str, Any]]:
-            found = translator.alternatives(wanted.text, prefix, wanted.n, **wanted.options.given())
+            found = translator.alternatives(text, prefix, wanted.n, **wanted.given())
             return [answered.hypothesis(one) for one in found]
 
-        service.check_sentence(served, wanted.text, "the text")
         (found,) = await service.outcome(request, service.put_alone(served, work, deadline))
         return JSONResponse({"model": served.name, "alternatives": found})
 
@@ -82,10 +83,13 @@ def router(service: Service) -> APIRouter:
         deadline = service.deadline()
         wanted = await service.read(request, asked.Attention)
         served, _ = chosen(service, wanted, [wanted.text])
-        service.check_sentence(served, wanted.text, "the text")
+        text = sentence_of(service, served, wanted.text, attention=True)
         if wanted.tgt is not None:
-            service.check_sentence(served, wanted.tgt, "the translation", target=True)
-        (found,) = await service.outcome(request, service.put_alone(served, attention_of(wanted), deadline))
+            if not wanted.tgt.strip():
+                raise BadRequestError("tgt is blank; give a translation, or leave it out for the model's own.")
+            service.check_sentence(served, wanted.tgt, "the translation", target=True, attention=True)
+        work = attention_of(wanted, text, service.check_shown)
+        (found,) = await service.outcome(request, service.put_alone(served, work, deadline))
         return JSONResponse(found)
 
     @routes.post(
@@ -99,8 +103,8 @@ def router(service: Service) -> APIRouter:
         deadline = service.deadline()
         wanted = await service.read(request, asked.Replay)
         served, _ = chosen(service, wanted, [wanted.text])
-        service.check_sentence(served, wanted.text, "the text")
-        (found,) = await service.outcome(request, service.put_alone(served, replay_of(wanted), deadline))
+        text = sentence_of(service, served, wanted.text)
+        (found,) = await service.outcome(request, service.put_alone(served, replay_of(wanted, text), deadline))
         return JSONResponse(found)
 
     @routes.get("/models", summary="The models", response_model=list[answered.Model])
@@ -127,6 +131,18 @@ def chosen(
     return service.catalogue.choose(wanted.model, source, wanted.target), found
 
 
+def sentence_of(service: Service, served: Served, text: str, *, attention: bool = False) -> str:
+    """A text of one sentence as the model reads it. Raises :class:`BadRequestError` for a blank one.
+
+    Raises :class:`TooLargeError` as :meth:`Service.check_sentence` does.
+    """
+    read = plainly_spaced(text)
+    if not read:
+        raise BadRequestError("there is nothing to translate; give a text that holds more than white space.")
+    service.check_sentence(served, read, "the text", attention=attention)
+    return read
+
+
 def _model(served: Served) -> dict[str, Any]:
     return {
         "name": served.name,
@@ -149,7 +165,7 @@ class Job:
         texts = [wanted.text] if isinstance(wanted.text, str) else list(wanted.text)
         beside = [*(wanted.constraints or ()), *wanted.terms, *wanted.terms.values()]
         self.served, self.found = chosen(service, wanted, texts, beside)
-        self.parts = [parts_of(text, wanted.split) for text in texts]
+        self.parts = [parts_of(text) if wanted.split else whole(text) for text in texts]
         self.terms = tuple(wanted.terms.items())
         self.looks = wanted.attention or wanted.alignments
         self.beside = {"attention": self.looks, "strict_terms": wanted.strict_terms}
@@ -159,6 +175,9 @@ class Job:
                 f"attention and alignments are given for {service.limits.attention_sentences} sentences at once, and "
                 f"here are {len(self.sentences)}; send them in several requests."
             )
+        if self.looks:
+            for sentence in self.sentences:
+                service.check_shown("a sentence", sentence.tokens)
         self._add_prefixes()
 
     def _add_prefixes(self) -> None:
@@ -189,7 +208,7 @@ class Job:
     async def answer(self, request: Request) -> dict[str, Any]:
         """The translations of all texts, from the queue that they share with other requests."""
         entry = self.service.put_texts(
-            self.served, self.sentences, self.deadline, self.wanted.options.given(), self.terms, **self.beside
+            self.served, self.sentences, self.deadline, self.wanted.given(), self.terms, **self.beside
         )
         (sentences,) = await self.service.outcome(request, entry)
         return await self._written(sentences)
@@ -218,17 +237,17 @@ class Job:
         if self.wanted.alignments:
             from dragoman.visualize.alignment import align, pharaoh
 
-            links = pharaoh(align(part.body, sentence.found, self.served.translator.special))
+            links = pharaoh(align(sentence.text, sentence.found, self.served.translator.special))
         return answered.sentence(part, sentence.found, links, self.wanted.attention)
 
     async def stream(self, request: Request) -> Response:
         """Server-sent events. What goes wrong before the first one is an ordinary error."""
         if not isinstance(self.wanted.text, str):
             raise BadRequestError("only one text can be streamed; give a string, or set stream to false.")
-        options = {**self.wanted.options.given(), **self.beside}
+        options = {**self.wanted.given(), **self.beside}
         if self.terms:
             options["terms"] = self.terms
-        self.served.translator.decode_config(**self.wanted.options.given())
+        self.served.translator.decode_config(**self.wanted.given())
         pieces = streamed(self.service, self.served, self.parts[0], self.sentences, options, self.deadline)
         first = asyncio.ensure_future(_next(pieces))
         try:

@@ -34,7 +34,7 @@ class TooLargeError(DragomanError):
 
 
 class MediaTypeError(DragomanError):
-    """A request that is neither JSON nor a form."""
+    """A request that is neither JSON nor a form, or packed."""
 
     http_status = 415
 

@@ -81,25 +81,40 @@ class Service:
                 "send it in several."
             )
 
-    def check_sentence(self, served: Served, text: str, name: str = "a sentence", *, target: bool = False) -> int:
-        """How many tokens a sentence has, special ones included. Raises :class:`TooLargeError` for too many."""
+    def check_sentence(
+        self, served: Served, text: str, name: str = "a sentence", *, target: bool = False, attention: bool = False
+    ) -> int:
+        """How many tokens a sentence has, special ones included. Raises :class:`TooLargeError` for too many.
+
+        ``attention``: its weights are to be shown, of which there are as many as the square of that for each head.
+        """
         tokenizers, intake = served.translator.bundle.tokenizers, served.translator.intake
         tokens = len(intake.with_special((tokenizers.tgt if target else tokenizers.src).encode(text)))
         if tokens > served.most_tokens:
             raise TooLargeError(
                 f"{name} has {tokens:,} tokens and the model takes {served.most_tokens:,}; break it up."
             )
+        if attention:
+            self.check_shown(name, tokens)
         return tokens
+
+    def check_shown(self, name: str, tokens: int) -> None:
+        """Raises :class:`TooLargeError` for more tokens than attention is given for."""
+        if tokens > self.limits.attention_tokens:
+            raise TooLargeError(
+                f"{name} has {tokens:,} tokens and attention is given for up to {self.limits.attention_tokens:,}; "
+                "break it up."
+            )
 
     def sentences(self, served: Served, texts: Sequence[Sequence[Part]], terms: Terms | None = None) -> list[Sentence]:
         """The sentences of texts. Raises :class:`TooLargeError` for one that is too long, or holds too many terms."""
         found = []
         for line, parts in enumerate(texts):
             for part in parts:
-                held = 0 if terms is None else len(terms.targets(part.body))
+                held = 0 if terms is None else len(terms.targets(part.read))
                 if held > self.limits.phrases:
                     raise TooLargeError(f"a sentence holds more than {self.limits.phrases} terms; break it up.")
-                found.append(Sentence(part.body, self.check_sentence(served, part.body), line, phrases=held))
+                found.append(Sentence(part.read, self.check_sentence(served, part.read), line, phrases=held))
         return found
 
     def put_texts(

@@ -38,13 +38,18 @@ def split_sentences(text: str) -> list[str]:
     return parts
 
 
+def plainly_spaced(sentence: str) -> str:
+    """A sentence as a model reads it: tabs, no-break spaces, line breaks and runs of space are one space each."""
+    return " ".join(sentence.split())
+
+
 def _split_line(line: str) -> list[str]:
     """Marks without a word ("! !", a lone full stop) are no sentence: they stay with their neighbour."""
     parts: list[str] = []
     begin, seen, spoken = 0, 0, False
     ends = [match.end() for match in _MARKS.finditer(line) if _ends_sentence(line, match)]
     for end in (*ends, len(line)):
-        if _has_word(line[seen:end]):
+        if has_word(line[seen:end]):
             if spoken:
                 parts.append(line[begin:seen])
                 begin = seen
@@ -53,7 +58,8 @@ def _split_line(line: str) -> list[str]:
     return [*parts, line[begin:]] if line else []
 
 
-def _has_word(part: str) -> bool:
+def has_word(part: str) -> bool:
+    """Whether there is a letter or a digit of any script (Unicode's L and N): without one there is nothing to say."""
     return any(character.isalnum() for character in part)
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -80,13 +81,13 @@ class Intake:
     def parts(self, text: str, ids: list[int], line: int) -> list[tuple[str, list[int], str]]:
         """A text, its source ids, and no white space behind it; a longer one than the model's in runs of sentences.
 
-        A sentence that is too long by itself stays whole, or is cut as by :meth:`source`.
+        A sentence that is too long by itself is split between words, and a word that is too long inside of it.
         """
         if len(ids) <= self._most:
             return [(text, ids, "")]
         encode = self.tokenizers.src.encode
         runs, room = [""], self._most
-        for sentence in split_sentences(text):
+        for sentence in (piece for whole in split_sentences(text) for piece in self._pieces_of(whole)):
             length = len(encode(sentence)) if sentence.strip() else 0
             if length > room and runs[-1].strip():
                 runs.append("")
@@ -96,13 +97,25 @@ class Intake:
         if len(runs) == 1:
             return [(text, self._cut(ids, line), "")]
         logger.warning(
-            "line %d has %d tokens, more than the model's %d: it is translated in %d parts, split at sentence ends.",
+            "line %d has %d tokens, more than the model's %d: it is translated in %d parts, split at sentence ends "
+            "where there are any.",
             line + 1,
             len(ids),
             self._most,
             len(runs),
         )
         return [(run.strip(), self.source(run.strip(), line), run[len(run.rstrip()) :]) for run in runs]
+
+    def _pieces_of(self, text: str) -> Iterator[str]:
+        """``text`` in pieces that the model can read, halved as often as it takes: at the white space in the middle."""
+        if len(text) < 2 or len(self.tokenizers.src.encode(text)) <= self._most:
+            yield text
+            return
+        middle = len(text) // 2
+        spaces = [found.end() for found in re.finditer(r"\S\s+(?=\S)", text)]
+        at = min(spaces, key=lambda place: abs(place - middle), default=middle)
+        yield from self._pieces_of(text[:at])
+        yield from self._pieces_of(text[at:])
 
     def target(self, text: str, line: int = 0) -> list[int]:
         """Target ids without special tokens."""

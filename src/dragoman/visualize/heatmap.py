@@ -33,18 +33,19 @@ def attention_figure(
     each. ``elsewhere``: for a file that is drawn with the fonts of its reader. Raises
     :class:`UsageError` for a layer or head that is not there.
     """
-    layers = list(range(len(one.weights))) if layer is None else [_checked("layer", layer, len(one.weights))]
+    layers = list(range(len(one.weights))) if layer is None else [checked_index("layer", layer, len(one.weights))]
     count = one.weights.shape[1]
     if isinstance(head, str):
         heads: list[int | None] = [None]
     else:
-        heads = list(range(count)) if head is None else [_checked("head", head, count)]
+        heads = list(range(count)) if head is None else [checked_index("head", head, count)]
     if len(layers) * len(heads) == 1:
         return _single(one, layers[0], heads[0], elsewhere)
     return _panels(one, layers, heads)
 
 
-def _checked(what: str, index: int, count: int) -> int:
+def checked_index(what: str, index: int, count: int) -> int:
+    """A layer or a head from 0. Raises :class:`UsageError` for one that is not there."""
     if not 0 <= index < count:
         raise UsageError(f"there is no {what} {index + 1}; choose one of 1 to {count}.")
     return index

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 # Kind of attention -> its name for people, the most telling first.
 KINDS = {"cross": "Source attention", "encoder": "Encoder", "decoder": "Decoder"}
 MEAN = "mean"
+# Tokens on either side that are drawn: each layer and head is a table of their product, and a browser has to hold it.
+MOST_TOKENS = 256
 
 
 class Weights(Protocol):
@@ -119,6 +121,14 @@ class AttentionMaps:
             for kind, one in self.maps.items()
         }
         return {"source": self.source, "text": self.text, "attention": maps}
+
+
+def check_tokens(name: str, count: int) -> None:
+    """Raises :class:`DataError` for more tokens than are drawn."""
+    if count > MOST_TOKENS:
+        raise DataError(
+            f"{name} has {count:,} tokens and attention is shown for up to {MOST_TOKENS}; break it up, or write .json."
+        )
 
 
 def _each_alone(labels: list[str]) -> Words:

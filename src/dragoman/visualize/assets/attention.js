@@ -91,7 +91,7 @@ const showAttention = (root, data) => {
       if (next) { next.focus(); next.click(); }
     });
     heads.replaceChildren(element("fieldset", {}, element("legend", {}, "Layer and head"), grid,
-      element("p", { class: "quiet" }, "Arrow keys move; columns are heads.")));
+      element("p", { class: "quiet" }, "Columns are heads.", element("span", { class: "keys" }, " Arrow keys move."))));
     columns.classList.toggle("stacked", (side + 5) * choices.length > 420);
   }
 

@@ -15,7 +15,9 @@ const showReplay = (root, data) => {
   const path = (place) => (place === null || place === undefined ? [] : [...path(nodes[place].parent), place]);
   const words = (place) => path(place).filter((at) => !["finished", "late"].includes(nodes[at].fate))
     .map((at) => nodes[at].token).join("").replaceAll("▁", " ").trim();
-  const number = (value, digits = 3) => (value === null ? "–" : value.toFixed(digits).replace("-", "−"));
+  // A value that rounds to nothing has no sign.
+  const number = (value, digits = 3) =>
+    (value === null ? "–" : value.toFixed(digits).replace(/^-(?=0\.?0*$)/, "").replace("-", "−"));
   // The length norm of the search, for any exponent.
   const norm = (n, exponent) => ({
     gnmt: ((5 + n) / 6) ** exponent, power: Math.max(n, 1) ** exponent, none: 1,
@@ -59,15 +61,15 @@ const showReplay = (root, data) => {
     element("div", { class: "stack" },
       element("section", { class: "card", "aria-label": "Tree of hypotheses" }, tree,
         element("ul", { class: "legend" },
-          ...[["", "goes on; darker is likelier"], ["pruned", "pruned"], ["finished", "finished with </s>"],
+          ...[["", "goes on; the more of the colour, the likelier"], ["pruned", "pruned"], ["finished", "finished with </s>"],
             ["chosen", "the way to the best or the chosen one"]].map(([name, text]) =>
             element("li", { class: name }, element("i", { "aria-hidden": "true" }), text)))),
       element("div", { class: "pair" },
-        element("section", { class: "card" }, element("h2", {}, "Candidates of this step"), news, table),
+        element("section", { class: "card" }, element("h2", {}, "Candidates of this step"), table),
         element("section", { class: "card" }, element("h2", {}, "Hypotheses that ended, and the length penalty"),
           element("p", { class: "quiet" }, `Score = log-probability / ${formula}, n counting the tokens. A larger A favours longer `
             + "translations. This orders what this search found; a search with another A may find others."),
-          element("label", { class: "player" }, "A", penalty, penaltyValue), finished, verdict))));
+          element("label", { class: "player" }, "A", penalty, penaltyValue), news, finished, verdict))));
 
   // ---- the player
   function go(step) {
@@ -190,7 +192,7 @@ const showReplay = (root, data) => {
           cell(percent(Math.exp(one.logprob)), true), cell(number(one.total), true), cell(number(one.score), true), cell(FATES[one.fate]));
       }))));
     news.textContent = state.step < steps
-      ? (standing.best_ended === null ? "Nothing has ended yet."
+      ? (standing.best_ended === null ? "None has ended yet."
         : `Best that ended: ${number(standing.best_ended)}. An open hypothesis can still reach ${number(standing.reachable)}, so the search goes on.`)
       : standing.reachable !== null && standing.best_ended !== null && standing.n < data.limit
         ? `Best that ended: ${number(standing.best_ended)}. An open hypothesis can reach ${number(standing.reachable)} at most: the search is over.`
@@ -206,8 +208,7 @@ const showReplay = (root, data) => {
       element("tbody", {}, ...order.map((place, rank) => element("tr", { class: data.results[0] === place ? "chosen" : null },
         cell(`${rank + 1}`, true), hypothesis(place), cell(`${nodes[place].n}`, true), cell(number(nodes[place].total), true),
         cell(number(score(place)), true))))));
-    verdict.textContent = !order.length ? "None so far."
-      : state.step < steps || !data.results.length ? ""
+    verdict.textContent = state.step < steps || !data.results.length ? ""
         : order[0] === data.results[0] ? "The translation found (shaded) is the first of these."
           : "With this A another hypothesis comes first; the shaded one is the translation that was found.";
   }

@@ -2,7 +2,7 @@
 import { stream } from "./api.js";
 import { copy } from "./copy.js";
 import { part } from "./dom.js";
-import { showKey } from "./key.js";
+import { hideKey, showKey } from "./key.js";
 import { hush, say, showRefusal } from "./notice.js";
 import { Reading } from "./reading.js";
 import { Refusal } from "./refusal.js";
@@ -110,6 +110,7 @@ export class Desk {
 
   show(translated, milliseconds) {
     this.running = null;
+    hideKey();
     part("result").removeAttribute("aria-busy");
     this.reading.show(translated);
     const { model, detected } = translated;

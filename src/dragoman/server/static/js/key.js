@@ -21,6 +21,14 @@ export function showKey() {
   part("key").hidden = false;
 }
 
+// The key is right, or none is needed: its field goes, and who stood in it goes on in the text.
+export function hideKey() {
+  const row = part("key");
+  const within = row.contains(document.activeElement);
+  row.hidden = true;
+  if (within) part("text").focus();
+}
+
 // changed: called when a key was given.
 export function addKey(changed) {
   const field = part("secret");

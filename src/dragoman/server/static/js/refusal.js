@@ -1,4 +1,6 @@
 // What the server refused, and how that is said.
+import { key } from "./key.js";
+
 const SAYINGS = {
   0: "The server cannot be reached.",
   401: "This server asks for an API key.",
@@ -35,6 +37,7 @@ export class Refusal extends Error {
 
   // What to do about it, or what else the server said.
   get advice() {
+    if (this.status === 403 && !key.value) return "Type it in the field “API key” above.";
     if (this.status === 0) return "Check the connection, and that the server runs.";
     if (this.status === 429 && this.seconds) return `Too many requests are waiting; it asks for ${this.seconds} s of patience.`;
     return this.message ? this.message[0].toUpperCase() + this.message.slice(1) : `It gave no reason (status ${this.status}).`;
