@@ -245,5 +245,47 @@ def test_settings_of_the_process() -> None:
         "import torch\n"
         "print(torch.get_num_threads())\n"
     )
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    environment = {**os.environ, "GOMP_SPINCOUNT": "1000"}
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment)
     assert result.stdout == "1 1 False\n1\n"
+
+
+@pytest.mark.parametrize(
+    ("load", "threads", "shared"),
+    [
+        ("0.00 0.00 0.00 1/300 99", None, False),
+        ("0.00 0.00 0.00 2/300 99", None, True),
+        ("9.00 9.00 9.00 1/300 99", None, False),
+        ("0.00 0.00 0.00 2/300 99", 3, False),
+        ("0.00 0.00 0.00 3/300 99", 3, True),
+        ("0.00 0.00 0.00 9/300 99", 1, False),
+        ("", None, False),
+        ("0.00 0.00", None, False),
+        (None, None, False),
+    ],
+)
+def test_a_shared_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, load: str | None, threads: int | None, shared: bool
+) -> None:
+    """Four processors, and what else runs beside the threads that are wanted."""
+    if load is not None:
+        (tmp_path / "loadavg").write_text(load)
+    monkeypatch.setattr(common, "_LOAD", tmp_path / "loadavg")
+    monkeypatch.setattr(os, "cpu_count", lambda: 4)
+    monkeypatch.delenv("OMP_WAIT_POLICY", raising=False)
+    monkeypatch.delenv("GOMP_SPINCOUNT", raising=False)
+    assert common.is_shared(threads) == shared
+    monkeypatch.setattr(os, "environ", os.environ.copy())
+    common.prepare_runtime(threads)
+    assert os.environ.get("OMP_WAIT_POLICY") == ("PASSIVE" if shared else None)
+
+
+def test_a_chosen_way_to_wait_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "loadavg").write_text("0.00 0.00 0.00 99/300 99")
+    monkeypatch.setattr(common, "_LOAD", tmp_path / "loadavg")
+    for name, value in (("OMP_WAIT_POLICY", "ACTIVE"), ("GOMP_SPINCOUNT", "1000")):
+        environment = {**os.environ, name: value}
+        monkeypatch.setattr(os, "environ", environment)
+        common.prepare_runtime()
+        assert environment[name] == value
+        assert environment.get("OMP_WAIT_POLICY") != "PASSIVE"

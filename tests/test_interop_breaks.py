@@ -620,11 +620,11 @@ def test_a_signal_waits_for_the_end_of_a_block(number: signal.Signals) -> None:
 def test_a_signal_during_the_comparison_leaves_nothing(tmp_path: Path, number: signal.Signals, code: int) -> None:
     save_bundle(make_bundle(), tmp_path / "model")
     script = f"""
-import os, sys
+import os, sys, time
 from dragoman.interop import check
 def strike(config):
     os.kill(os.getpid(), {int(number)})
-    for _ in range(1000): pass
+    for _ in range(1000): time.sleep(0.01)
     raise AssertionError("the signal did nothing")
 check.random_ids = strike
 from dragoman.cli.main import main
