@@ -19,8 +19,6 @@ from dragoman.errors import DragomanError, UsageError
         "https://example.org/a",
         "https://*",
         "HTTPS://x",
-    ]
-    + [
         "https://Example.org",
         "https://a b",
         "https://x:",

@@ -320,7 +320,7 @@ def test_what_the_views_take(server: Server, translator: Translator) -> None:
         ({"text": "A key. A wind.", "prefix": "Ein"}, 400, "set split to false"),
         ({"text": "A key.", "prefix": ["Ein"]}, 400, "prefix and text do not fit"),
         ({"text": ["A key."], "prefix": ["Ein", "Zwei"]}, 400, "prefix and text do not fit"),
-        ({"text": "key", "terms": {"key": ""}}, 400, '"terms" is'),
+        ({"text": "key", "terms": {"key": ""}}, 400, '"terms.key" is empty'),
         ({"text": "key", "terms": {" ": "x"}}, 400, "term 1 has an empty side"),
         ({"text": "a " * 17, "terms": {"a": "x"}}, 413, "more than 16 terms"),
         ({"text": "A key. " * 9, "attention": True}, 413, "for 8 sentences at once, and here are 9"),

@@ -202,6 +202,20 @@ def test_the_figure_can_be_read_without_seeing_it_and_in_the_dark() -> None:
     assert set(re.findall(r"(?:fill|stroke): ([^;]+);", style)) == {"currentColor", "none"}
 
 
+def test_narrow_screens_scroll_the_figure() -> None:
+    """At the width of a telephone its text would be half as large as that around it."""
+    page = (WALK / "index.md").read_text(encoding="utf-8")
+    frame, figure, end = (
+        page.index('<div class="walk-frame" tabindex="0"'),
+        page.index(":file: figure.svg"),
+        page.index("</div>"),
+    )
+    assert frame < figure < end
+    style = (WALK.parent / "_static" / "site.css").read_text(encoding="utf-8")
+    assert ".walk-frame { overflow-x: auto; }" in style
+    assert ".walk-frame .walk-figure { min-width: 44rem; }" in style
+
+
 def test_the_boxes_of_the_figure_do_not_cover_each_other(drawing: ModuleType) -> None:
     figure = importlib.import_module("transformer_figure")
     boxes = figure.BOXES
