@@ -150,7 +150,7 @@ def test_a_wide_beam_finds_the_best_that_holds_the_phrases(
     toy, phrases = case
     config = DecodeConfig(beam_size=3**5, n_best=n_best, length_norm=kind, length_penalty=penalty)
     ((*found,),) = search(toy, [0], config, [limit], [phrases])
-    every = enumerated(toy, 0, config.changed(beam_size=10**6, n_best=10**6), END, limit)
+    every = enumerated(toy, 0, config.model_copy(update={"beam_size": 10**6, "n_best": 10**6}), END, limit)
     unmet = {tuple(one.tokens): lacking(phrases, one.tokens) for one in every}
     expected = sorted(
         every,

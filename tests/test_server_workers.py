@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from bundles import LINES, make_bundle
 from dragoman import Translator
@@ -24,7 +25,7 @@ from dragoman.config import DecodeConfig
 from dragoman.errors import BundleError, DataError, RunError
 from dragoman.server.helper import HelperProcess
 from serving import Echo, Server, load_nothing, prepare_nothing, serving
-from tolerances import REORDERED
+from tolerances import LOGPROB, REORDERED
 
 PREPARE = partial(prepare_runtime, 1)
 
@@ -84,12 +85,15 @@ def wait_until(true: Any, seconds: float = 60.0) -> None:
 def test_it_says_what_a_translator_says(helper: HelperProcess, translator: Translator) -> None:
     options: dict[str, Any] = {"n_best": 2, "beam_size": 3, "attention": True, "prefix": ["Ein"] * len(LINES)}
     for found, wanted in zip(helper.translate(LINES, **options), translator.translate(LINES, **options), strict=True):
-        assert (found.text, found.ids, found.words) == (wanted.text, wanted.ids, wanted.words)
+        assert (found.text, found.ids) == (wanted.text, wanted.ids)
+        # Another process may have another number of threads, and so sums in another order.
+        assert [word for word, _ in found.words] == [word for word, _ in wanted.words]
+        assert [of for _, of in found.words] == pytest.approx([of for _, of in wanted.words], abs=LOGPROB)
         assert [one.text for one in found.alternatives] == [one.text for one in wanted.alternatives]
         assert found.attention is not None
         assert wanted.attention is not None
         for layer, expected in zip(found.attention.cross, wanted.attention.cross, strict=True):
-            assert layer.equal(expected)
+            torch.testing.assert_close(layer, expected, rtol=0.0, atol=REORDERED)
 
 
 @pytest.fixture

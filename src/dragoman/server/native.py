@@ -39,7 +39,7 @@ def router(service: Service) -> APIRouter:
         "error what went wrong.",
         response_model=answered.Translations,
         response_model_exclude_none=True,
-        responses=gives(*TRANSLATING, good={"content": {"text/event-stream": {"schema": {"type": "string"}}}}),
+        responses=gives(*TRANSLATING, good={"content": {"text/event-stream": {}}}),
         openapi_extra=takes(asked.Translate),
     )
     async def translate(request: Request) -> Response:
