@@ -73,7 +73,7 @@ def flaw_of(value: Any) -> str | None:
         return "a shape without numbers (device meta)"
     try:
         weight_of(value)
-    except (RuntimeError, NotImplementedError):
+    except (RuntimeError, NotImplementedError):  # either, depending on the type
         return f"{value.dtype}, which PyTorch cannot convert"
     return None
 

@@ -98,7 +98,7 @@ def _work(connection: Connection, prepare: Callable[[], None], load: Callable[[]
     with contextlib.suppress(EOFError, OSError):
         try:
             translator = load()
-        except Exception as error:
+        except Exception as error:  # whatever it is, the process that waits for this one says so
             connection.send_bytes(pickle.dumps(_sendable(error)))
             return
         # Nothing of this is garbage, and to look for some in it again and again takes time.
@@ -109,7 +109,7 @@ def _work(connection: Connection, prepare: Callable[[], None], load: Callable[[]
             answer: Any
             try:
                 answer = translator.translate(text, **options)
-            except Exception as error:
+            except Exception as error:  # the asker gets it, and this process goes on
                 answer = _sendable(error)
             connection.send_bytes(pickle.dumps(answer, pickle.HIGHEST_PROTOCOL))
 
