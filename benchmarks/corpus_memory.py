@@ -43,6 +43,7 @@ def measure(src: str, tgt: str, times: int, bpe_dropout: float, streaming: bool)
     from dragoman.text.tokenizer import train_tokenizers
     from dragoman.training.dealing import batches_of, deal
     from dragoman.training.optim import make_optimizer
+    from dragoman.training.products import use_products
     from dragoman.training.ranks import Ranks
     from dragoman.training.validation import batch_loss
 
@@ -66,6 +67,7 @@ def measure(src: str, tgt: str, times: int, bpe_dropout: float, streaming: bool)
                 tokens = RecutCorpus(tokens, tokenizers, bpe_dropout, 1, data.max_length)
         built, base = time.perf_counter() - begun, status("RssAnon")
         model = Transformer(config)
+        use_products(model)
         optimizer = make_optimizer(model, TrainConfig(max_steps=1))
         batches = batches_of(tokens, config, TrainConfig(max_steps=1, batch_tokens=2560), lambda text: None)
         for share in islice(deal(batches, Ranks(), 1, Position()), 40):

@@ -3,14 +3,16 @@
     python benchmarks/train.py [--data DIR] [--shapes tiny base] [--threads 1 2] [--rounds 7] [--steps 8] [--quick]
 
 DIR holds train.en and train.de (plain or .gz); without it the bundled phrasebook is the text. The same text, tokens,
-sizes, dropout, threads, allocator settings and float32 for all. Each contestant is a process of its own; they take
-turns, and the ratios are taken turn by turn: median, and the middle half of the turns in brackets. Above 1 dragoman is
-faster. Times are process CPU seconds; with several threads, or --wall, wall seconds. Making batches is not timed.
+sizes, dropout, threads and their way of waiting for each other, allocator settings and float32 for all. Each contestant
+is a process of its own, and its updates are what its users run: dragoman's are those of ``dragoman train``, an average
+of the weights included. They take turns, and the ratios are taken turn by turn: median, and the middle half of the
+turns in brackets; above 1 dragoman is faster. Times are process CPU seconds; with several threads, or --wall, wall
+seconds. Making batches is not timed.
 
 ``random batches`` have the sentences in random order, as many as an average batch of dragoman's; ``our batches`` are
 dragoman's. Tokens are those of source and target that are no padding. Memory is each process's largest resident size.
 The share of the peak counts the matrix products that the real tokens need, against the fastest product of large
-matrices that this machine was seen to do with these threads.
+matrices that this machine was seen to do with these threads, by MKL or by oneDNN.
 """
 
 from __future__ import annotations
@@ -28,6 +30,8 @@ from typing import Any
 
 from contestants import Contestant, spread
 
+from dragoman.cli.common import is_shared
+
 WORKER = Path(__file__).with_name("train_models.py")
 SHAPES: dict[str, dict[str, Any]] = {
     "tiny": {"d_model": 128, "n_heads": 4, "n_encoder_layers": 4, "n_decoder_layers": 4, "d_ff": 256, "dropout": 0.1,
@@ -38,6 +42,8 @@ SHAPES: dict[str, dict[str, Any]] = {
 # An update of the base size takes so many times longer that a turn has fewer.
 SHARE_OF_STEPS = {"tiny": 1.0, "base": 0.25}
 VOCABULARY = 10_000
+# What GNU's OpenMP does where nothing is said.
+USUAL_SPINS = "300000"
 FIELD = {
     ("dragoman", "ours"): "dragoman",
     ("marian", "random"): "Marian, random batches",
@@ -101,6 +107,17 @@ def compare(name: str, folder: Path, shape: dict[str, Any], threads: int, rounds
     print(f"measured peak with {threads} threads: {max(peaks) / 1e9:.0f} GFLOP/s", file=sys.stderr)
 
 
+def wait_alike(threads: int) -> str:
+    """Have the threads of all contestants wait for each other as the command would now; how that is."""
+    if {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT"} & os.environ.keys():
+        return "as the environment says"
+    if is_shared(threads):
+        os.environ["OMP_WAIT_POLICY"] = "PASSIVE"
+        return "asleep, as others compute too"
+    os.environ["GOMP_SPINCOUNT"] = USUAL_SPINS
+    return "spinning"
+
+
 def machine() -> str:
     """The processor, its threads, the load, the versions and the day."""
     import torch
@@ -127,10 +144,11 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="few short turns: whether it runs, not how fast")
     args = parser.parse_args()
     rounds, steps = (2, 2) if args.quick else (args.rounds, args.steps)
+    waiting = wait_alike(max(args.threads))
     with tempfile.TemporaryDirectory() as scratch:
         pairs, vocabulary = prepare(args.data, Path(scratch) / "corpus")
         print(f"{machine()}\n\n{pairs:,} pairs of {args.data.name if args.data else 'the phrasebook'}, "
-              f"{vocabulary:,} tokens; {rounds} turns\n")  # fmt: skip
+              f"{vocabulary:,} tokens; {rounds} turns; threads wait {waiting}\n")  # fmt: skip
         print("| size | threads | contestant | tokens/s | dragoman is faster by | padding | of the peak | memory |")
         print("| --- | ---: | --- | ---: | ---: | ---: | ---: | ---: |", flush=True)
         for name in args.shapes:

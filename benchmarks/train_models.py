@@ -1,7 +1,8 @@
 """A contestant of ``benchmarks/train.py``: one process that trains one model, a turn of steps at a time.
 
 Reads a JSON line per turn from standard input and answers with one. Every contestant has the same allocator settings,
-threads and float32, and computes the same kind of update: label smoothing 0.1, gradients clipped at 1, Adam.
+threads and float32, and computes the same kind of update: label smoothing 0.1, gradients clipped at 1, Adam. Each is
+what its users run: dragoman's updates are those of its trainer.
 
 Shapes: B batch, S source length, T target length, D width, H heads, V vocabulary.
 """
@@ -14,6 +15,7 @@ import resource
 import sys
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,12 +24,16 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from dragoman.cli.common import prepare_runtime
-from dragoman.config import ModelConfig, TrainConfig
+from dragoman.config import ModelConfig, RunConfig
 from dragoman.model.transformer import Transformer
-from dragoman.text.batching import Batch, TrainingBatches, collate
+from dragoman.text.batching import Batch, Position, TrainingBatches, collate
 from dragoman.text.corpus import TokenCorpus
-from dragoman.training.optim import clip_gradients, make_optimizer
-from dragoman.training.validation import batch_loss
+from dragoman.training.dealing import Share
+from dragoman.training.metrics_log import NoLog
+from dragoman.training.products import multiply, use_products
+from dragoman.training.ranks import Ranks
+from dragoman.training.report import Reporter
+from dragoman.training.trainer import Trainer
 
 SMOOTHING = 0.1
 Step = Callable[[Batch], None]
@@ -102,23 +108,28 @@ class Tutorial(nn.Module):
 # The contestants' updates
 
 
-def dragoman_step(shape: dict[str, Any]) -> Step:
-    """Our trainer's update without its log."""
-    model = Transformer(model_config(shape)).train()
-    optimizer = make_optimizer(model, TrainConfig(max_steps=1, lr=1e-4))
+def dragoman_step(shape: dict[str, Any], corpus: TokenCorpus) -> Step:
+    """An update of ``dragoman train``, the average of the weights included, which the other two do not keep."""
+    settings = {
+        "max_steps": 1 << 40, "lr": 1e-4, "schedule": "constant", "warmup_steps": 0, "label_smoothing": SMOOTHING,
+        "clip_norm": 1.0, "ema": 0.999, "batch_tokens": shape["batch_tokens"],
+    }  # fmt: skip
+    config = model_config(shape)
+    run = RunConfig(data={"train": {"src": "-", "tgt": "-"}}, model=config, train=settings)
+    model = Transformer(config).train()
+    use_products(model)
+    batches = TrainingBatches(corpus, config, shape["batch_tokens"], seed=1)
+    cpu, quiet = torch.device("cpu"), Reporter(quiet=True)
+    trainer = Trainer(run, model, batches, len(corpus), cpu, NoLog(Path()), quiet, Ranks())
 
     def step(batch: Batch) -> None:
-        loss, nll = batch_loss(model, batch, SMOOTHING)
-        (loss / batch.n_tgt_tokens).backward()
-        loss.item(), nll.item()
-        clip_gradients(model.parameters(), 1.0)
-        optimizer.step()
-        optimizer.zero_grad(set_to_none=True)
+        share = Share([batch], len(batch.indices), Position(), epoch_ends=False)
+        trainer.update(share, batch.n_tgt_tokens, batch.n_src_tokens + batch.n_tgt_tokens)
 
     return step
 
 
-def marian_step(shape: dict[str, Any]) -> Step:
+def marian_step(shape: dict[str, Any], _: TokenCorpus) -> Step:
     """Hugging Face's MarianMTModel, updated as its Seq2SeqTrainer does with label_smoothing_factor=0.1."""
     from transformers import MarianConfig, MarianMTModel
     from transformers.trainer_pt_utils import LabelSmoother
@@ -153,7 +164,7 @@ def marian_step(shape: dict[str, Any]) -> Step:
     return step
 
 
-def tutorial_step(shape: dict[str, Any]) -> Step:
+def tutorial_step(shape: dict[str, Any], _: TokenCorpus) -> Step:
     """All logits, CrossEntropyLoss, torch's Adam as it comes."""
     model = Tutorial(shape).train()
     criterion = nn.CrossEntropyLoss(ignore_index=1, label_smoothing=SMOOTHING)
@@ -223,14 +234,18 @@ def flops(batch: Batch, shape: dict[str, Any]) -> float:
 
 
 def peak(clock: str) -> float:
-    """The most operations a second that a product of large square matrices reaches, several tried."""
+    """The most operations a second that a float32 product of large square matrices reaches here.
+
+    Several sizes, by PyTorch's own products (MKL) and by oneDNN's: which is the faster depends on the processor.
+    """
     best, now = 0.0, {"wall": time.perf_counter, "cpu": time.process_time}[clock]
     for size in (1024, 2048):
         a, b = torch.randn(size, size), torch.randn(size, size)
-        for _ in range(6):
-            begun = now()
-            torch.mm(a, b)
-            best = max(best, 2 * size**3 / (now() - begun))
+        for product in (torch.mm, multiply):
+            for _ in range(5):
+                begun = now()
+                product(a, b)
+                best = max(best, 2 * size**3 / (now() - begun))
     return best
 
 
@@ -242,7 +257,7 @@ def main() -> None:
     torch.manual_seed(1)
     corpus = TokenCorpus.open(folder)
     batches = (own_batches if kind == "ours" else random_batches)(corpus, shape)
-    step = STEPS[model](shape)
+    step = STEPS[model](shape, corpus)
     for line in sys.stdin:
         job = json.loads(line)
         if job["kind"] == "peak":

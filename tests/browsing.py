@@ -20,6 +20,22 @@ BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 SCREENSHOTS = Path(__file__).resolve().parents[1] / "build" / "screenshots"
 DESK, PHONE = {"width": 1200, "height": 900}, {"width": 360, "height": 740}
 WORDS = "#result .sure"
+CONTRAST = """(all, property) => {
+  const numbers = (colour) => colour.match(/[0-9.]+/g).map(Number);
+  const linear = (part) => (part / 255 <= 0.03928 ? part / 255 / 12.92 : ((part / 255 + 0.055) / 1.055) ** 2.4);
+  const luminance = ([red, green, blue]) => 0.2126 * linear(red) + 0.7152 * linear(green) + 0.0722 * linear(blue);
+  const below = (one) => {
+    for (let at = one; at; at = at.parentElement) {
+      const colour = numbers(getComputedStyle(at).backgroundColor);
+      if (colour[3] !== 0) return colour;
+    }
+    return [255, 255, 255];
+  };
+  return all.map((one) => {
+    const [low, high] = [numbers(getComputedStyle(one)[property]), below(one)].map(luminance).sort((a, b) => a - b);
+    return (high + 0.05) / (low + 0.05);
+  });
+}"""
 
 
 @pytest.fixture(scope="session")
@@ -116,6 +132,37 @@ class Visit:
             route.fulfill(status=status, body=text, headers={"Content-Type": "application/json", **headers})
 
         self.page.route(f"**{path}", handle)
+
+    def violations(self) -> list[str]:
+        """What axe has against the page as it stands, every rule of it."""
+        from axe_playwright_python.sync_playwright import Axe
+
+        found = Axe().run(self.page).response
+        assert found["passes"]
+        return [f"{one['id']}: {node['html'][:200]}" for one in found["violations"] for node in one["nodes"]]
+
+    def fits(self) -> bool:
+        """Nothing is wider than the window."""
+        root = "document.documentElement"
+        return bool(self.page.evaluate(f"{root}.scrollWidth <= {root}.clientWidth"))
+
+    def picture(self, name: str, selector: str = "") -> None:
+        """Leave a picture of what is seen, or of an element, among the output of the tests."""
+        SCREENSHOTS.mkdir(parents=True, exist_ok=True)
+        path = SCREENSHOTS / f"{name}.png"
+        if selector:
+            self.page.locator(selector).screenshot(path=path)
+        else:
+            self.page.screenshot(path=path)
+
+    def styles(self, selector: str, property: str) -> list[str]:  # noqa: A002  # CSS's word
+        """A property of each element, as the browser reckons it."""
+        reckoned = "(all, name) => all.map((one) => getComputedStyle(one)[name])"
+        return [str(one) for one in self.page.eval_on_selector_all(selector, reckoned, property)]
+
+    def contrast(self, selector: str, property: str) -> list[float]:  # noqa: A002  # CSS's word
+        """For each element the contrast of a colour of it to what it lies on, as WCAG 2 reckons it."""
+        return [float(one) for one in self.page.eval_on_selector_all(selector, CONTRAST, property)]
 
     def check(self) -> None:
         """Nothing left the origin, and nothing went wrong."""

@@ -24,7 +24,7 @@ from dragoman.training.run import Run, train
 
 RANK = int(os.environ["RANK"])
 WRITES = "wax+"
-original_update = trainer.Trainer._update
+original_update = trainer.Trainer.update
 original_save = Run.save
 original_elapsed = trainer.Trainer.elapsed
 original_loss = trainer.batch_loss
@@ -71,7 +71,7 @@ def patch(acts: dict[str, Any]) -> None:
         bad = model_in_training and last_trainer and due("not finite", last_trainer[0].progress.step + 1)
         return (value * torch.inf if bad else value), nll
 
-    trainer.Trainer._update = update
+    trainer.Trainer.update = update
     trainer.batch_loss = loss
     Run.save = save
     fast = acts.get("fast clock", {}).get("rank") == RANK

@@ -87,6 +87,20 @@ def serving(*args: str | Path, env: dict[str, str] | None = None) -> Iterator[Se
         process.stderr.close()
 
 
+def fine(answer: httpx.Response) -> Any:
+    """The JSON of an answer that has to be right."""
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+def refused(answer: httpx.Response, status: int) -> str:
+    """The sentence of a refusal with this status, which says nothing of the server's inside."""
+    assert (answer.status_code, list(answer.json())) == (status, ["error"]), answer.text
+    assert "/tmp" not in answer.text
+    assert "Traceback" not in answer.text
+    return str(answer.json()["error"])
+
+
 class OddError(Exception):
     """One that cannot be read by another process."""
 

@@ -272,9 +272,15 @@ def test_a_shared_machine(
         (tmp_path / "loadavg").write_text(load)
     monkeypatch.setattr(common, "_LOAD", tmp_path / "loadavg")
     monkeypatch.setattr(os, "cpu_count", lambda: 4)
-    monkeypatch.delenv("OMP_WAIT_POLICY", raising=False)
-    monkeypatch.delenv("GOMP_SPINCOUNT", raising=False)
+    for name in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "OMP_NUM_THREADS"):
+        monkeypatch.delenv(name, raising=False)
     assert common.is_shared(threads) == shared
+    monkeypatch.setenv("OMP_NUM_THREADS", "0")
+    assert common.is_shared(threads) == shared
+    if threads:
+        monkeypatch.setenv("OMP_NUM_THREADS", str(threads))
+        assert common.is_shared() == shared
+    monkeypatch.delenv("OMP_NUM_THREADS")
     monkeypatch.setattr(os, "environ", os.environ.copy())
     common.prepare_runtime(threads)
     assert os.environ.get("OMP_WAIT_POLICY") == ("PASSIVE" if shared else None)

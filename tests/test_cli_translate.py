@@ -239,7 +239,7 @@ def test_a_model_that_is_damaged(run_cli: RunCli, text: Path, tmp_path: Path) ->
     [
         (["--precision", "fp8"], 1, 'there is no precision "fp8"; use one of fp32, int8, bf16.'),
         (["--device", "abacus"], 1, 'there is no device "abacus" here; use auto, '),
-        (["--n-best", "9"], 1, "n_best 9 needs a beam_size of at least 9, and it is 3"),
+        (["--n-best", "9"], 1, "--n-best 9 needs a --beam-size of at least 9, and it is 3."),
     ],
 )
 def test_settings_that_cannot_work(

@@ -235,6 +235,9 @@ def test_the_length_limit_of_a_translation(ratio: float, extra: int, source: int
     exact = Fraction(ratio * source) + extra
     assert limit == 1 or exact - 1 < limit <= exact
     assert config.changed(max_length=17).limit(source) == 17
+    # A minimum goes before it, with room for the end behind.
+    assert config.changed(min_length=30).limit(source) == max(limit, 31)
+    assert config.changed(min_length=17, max_length=17).limit(source) == 17
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", "a/b", "../x", "/abs", "a\0b", "a\nb", "a\\b"])

@@ -67,6 +67,13 @@ def test_every_problem_is_named_with_its_own_line(refusal: Callable[..., str]) -
     assert message.endswith(".")
 
 
+def test_settings_that_contradict_are_called_as_in_the_file(refusal: Callable[..., str]) -> None:
+    message = refusal(BASE + "decode: {beam_size: 2, n_best: 3}\n")
+    assert message == ("config.yaml, line 5: decode.n_best 3 needs a decode.beam_size of at least 3, and it is 2.")
+    message = refusal(BASE + "decode:\n  min_length: 9\n", "decode.max_length=8")
+    assert message.endswith("decode.min_length 9 is above decode.max_length 8.")
+
+
 def test_a_missing_section(refusal: Callable[..., str]) -> None:
     assert refusal("train: {max_steps: 1}\n") == 'config.yaml, line 1: "data" is missing.'
 

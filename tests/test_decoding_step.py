@@ -124,6 +124,22 @@ def test_log_probabilities_are_float32_or_better_and_leave_the_logits_alone() ->
         assert torch.equal(logits, kept)
 
 
+@pytest.mark.parametrize("shape", [(1, 1), (3, 5), (40, 6000), (2, 100_000)])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_log_probabilities_in_the_memory_of_the_logits_are_the_same(shape: tuple[int, int], dtype: torch.dtype) -> None:
+    logits = 3.0 * torch.randn(shape, dtype=dtype)
+    logits[0, -1] = -1e30
+    expected = log_probabilities(logits)
+    result = log_probabilities(logits, in_place=True)
+    assert result.data_ptr() == logits.data_ptr()
+    assert torch.equal(result, expected)
+    # Columns of a larger table, and a type that is not computed in: what was given stays.
+    for other in (torch.randn(4, 6, dtype=dtype)[:, 1:], torch.randn(4, 6).to(torch.bfloat16)):
+        kept = other.clone()
+        assert torch.equal(log_probabilities(other, in_place=True), log_probabilities(kept))
+        assert torch.equal(other, kept)
+
+
 @pytest.mark.parametrize("bad", [math.nan, math.inf])
 @pytest.mark.parametrize("place", [0, 2, 4])
 def test_one_bad_logit_anywhere_is_an_error(bad: float, place: int) -> None:

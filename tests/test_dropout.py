@@ -33,6 +33,21 @@ def test_each_16_bit_lane_is_drawn_alike() -> None:
     assert (dropped - 0.3).abs().max() < 0.01
 
 
+@pytest.mark.parametrize("p", [1e-5, 0.1, 0.5, 1 - 1e-9])
+def test_an_element_is_dropped_where_its_16_bits_are_below_p(p: float) -> None:
+    torch.manual_seed(7)
+    bits = torch.empty(1000, dtype=torch.int64).random_(-(2**63), None).view(torch.int16).int()
+    torch.manual_seed(7)
+    y = dropout(torch.ones(4000), p, training=True)
+    dropped = min(round(p * 2**16), 2**16 - 1)
+    assert torch.equal(y != 0, bits + 2**15 >= dropped)
+
+
+def test_what_rounds_to_nothing_drops_nothing() -> None:
+    x = torch.rand(1000)
+    assert torch.equal(dropout(x, 1e-9, training=True), x)
+
+
 @given(shape=st.lists(st.integers(0, 7), min_size=1, max_size=3), seed=st.integers(0, 2**31))
 def test_any_shape_and_the_same_mask_backwards(shape: list[int], seed: int) -> None:
     torch.manual_seed(seed)

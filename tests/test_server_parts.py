@@ -78,7 +78,7 @@ def test_the_pieces_of_markup_joined_are_the_markup(markup: str) -> None:
         ("<pre>never closed", []),
         ("<a href='x", ["<a href='x"]),
         ('a<p translate="no">b<i>c</i> d</p>e', ["a", "e"]),
-        ("<P Class=x TRANSLATE = NO>a<p>b</P>c</p>d", ["d"]),
+        ("<P Class=x TRANSLATE = NO>a</P>b", ["b"]),
         ("<b translate='no' title='>'>a</b>b<b>c</b>", ["b", "c"]),
         ('<br translate="no">a<i translate="yes">b</i>', ["a", "b"]),
         ("<i title='translate=no'>a</i><i data-translate=no>b</i><i translate=none>c</i>", ["a", "b", "c"]),
@@ -87,6 +87,52 @@ def test_the_pieces_of_markup_joined_are_the_markup(markup: str) -> None:
 )
 def test_what_is_text_in_markup(markup: str, shown: list[str]) -> None:
     assert [piece.content for piece in pieces_of(markup) if piece.is_text] == shown
+
+
+@pytest.mark.parametrize(
+    ("markup", "shown"),
+    [
+        # End tags that may be left out.
+        ("<p translate=no>a<p>b", ["b"]),
+        ("<p translate=no>a<p>b</p>c</p>d", ["b", "c", "d"]),
+        ("<p translate=no>a<pre>x</pre>b", ["b"]),
+        ("<p translate=no>a<hr>b", ["b"]),
+        ("<p translate=no>a<span>b<div>c</div>d", ["c", "d"]),
+        ("<ul><li translate=no>a<li>b</ul>c", ["b", "c"]),
+        ("<ul><li translate=no>a<ul><li>b</ul>c<li>d</ul>e", ["d", "e"]),
+        ("<dl><dt translate=no>a<dd>b</dl>c", ["b", "c"]),
+        ("<select><option translate=no>a<option>b</select>c", ["b", "c"]),
+        ("<ruby>x<rt translate=no>a<rp>b<rt>c</ruby>d", ["x", "b", "c", "d"]),
+        ("<table><tr><td translate=no>a<td>b<tr><td>c</table>d", ["b", "c", "d"]),
+        ("<table translate=no><tr><td>a</table>b", ["b"]),
+        ("<tr translate=no><td>a<td translate>b<tr><td>c", ["b", "c"]),
+        ("<td translate=no>a<td>b</td>c", ["b", "c"]),
+        ("<head translate=no><title>a</title>\n<p>b", ["b"]),
+        # The end of what stands around it.
+        ("<div><p translate=no>a</div>b", ["b"]),
+        ("<div><span translate=no>a<i>b</div>c", ["c"]),
+        ("<div translate=no>a<br>b", []),
+        ("<html translate=no><body>a</body></html>b", []),
+        # Formatting goes on behind the end of what stands around it, up to its own.
+        ("<p><b translate=no>a</p><p>b</b>c", ["c"]),
+        ("<b translate=no>a<p>b</b>c</p>d", ["c", "d"]),
+        ("<b translate=no>a<b>b</b>c</b>d", ["d"]),
+        ("<a translate=no>a<a>b</a>c", ["b", "c"]),
+        ("<table><tr><td><b translate=no>a<td>b</table>c", ["b", "c"]),
+        # What is no end of it.
+        ("<span translate=no>a<div>b</span>c</div>d", []),
+        ("<div translate=no>a</p>b</x>c</div>d", ["d"]),
+        ("<div translate=no>a<table><tr><td>b</div>c</table>d</div>e", ["e"]),
+        # An element inside may say otherwise.
+        ("<div translate=no>a<span translate=yes>b</span>c<i translate=''>d</i></div>e", ["b", "d", "e"]),
+        ("<p translate=&#110;o translate=yes>a", []),
+        ("<p translate=' no '>a<p translate=never>b", ["a", "b"]),
+    ],
+)
+def test_where_an_element_ends_that_is_not_translated(markup: str, shown: list[str]) -> None:
+    """As browsers say it: ``test_web_markup.py`` asks one."""
+    texts = [piece.content for piece in pieces_of(markup) if piece.is_text]
+    assert [text for text in texts if text.strip()] == shown
 
 
 def test_references_are_read_and_written() -> None:
@@ -109,6 +155,13 @@ def test_references_are_read_and_written() -> None:
         "<a b" + " " * 99,
         "<a translate=no>",
         "<a translate ",
+        "<div>",
+        "<p><b>",
+        "<li><i>",
+        "<td><b>",
+        "<x><div><i></x>",
+        "<form><i></form>",
+        "<b>x<p></b>",
     ],
 )
 def test_markup_is_read_in_linear_time(piece: str) -> None:

@@ -17,8 +17,9 @@ from bundles import LINES, make_bundle
 from dragoman import Translator
 from dragoman.bundle import save_bundle
 from dragoman.config import DecodeConfig
+from dragoman.server.asked import DecodeOptions
 from dragoman.server.limits import Limits
-from serving import Server, serving
+from serving import Server, fine, refused, serving
 
 PAIR = {"source": "en", "target": "de"}
 SERVING = Path(__file__).parents[1] / "docs" / "serving.md"
@@ -43,16 +44,6 @@ def server(model: Path) -> Iterator[Server]:
     with serving(model) as running:
         yield running
         assert not any("Traceback" in line for line in running.log)
-
-
-def fine(answer: httpx.Response) -> Any:
-    assert answer.status_code == 200, answer.text
-    return answer.json()
-
-
-def refused(answer: httpx.Response, status: int) -> str:
-    assert (answer.status_code, list(answer.json())) == (status, ["error"]), answer.text
-    return str(answer.json()["error"])
 
 
 def libre(server: Server, text: str, form: str = "text") -> str:
@@ -129,10 +120,29 @@ def test_the_settings_of_a_model_are_options(server: Server, translator: Transla
     assert decode["renormalize"] is True
     plain = fine(server.post("/v1/translate", text=LINES[0]))
     assert fine(server.post("/v1/translate", text=LINES[0], options=decode)) == plain
+    for name in ("alternatives", "attention", "replay"):
+        assert fine(server.post(f"/v1/{name}", text=LINES[0], options=decode))
+    # With one of them changed, the others still say nothing new.
+    changed = fine(server.post("/v1/translate", text=LINES[0], options={**decode, "beam_size": 1}))
+    (found,) = changed["translations"][0]["sentences"]
+    assert found["text"] == translator.translate(LINES[0], beam_size=1).text
     other = fine(server.post("/v1/translate", text=LINES[0], options={"renormalize": False}))
     sentence = other["translations"][0]["sentences"][0]
     assert sentence["logprob"] == pytest.approx(translator.translate(LINES[0], renormalize=False).logprob, abs=1e-4)
     assert sentence["logprob"] != plain["translations"][0]["sentences"][0]["logprob"]
+
+
+def test_options_of_a_model_that_draws() -> None:
+    """What it does anyway is not asked for once more; a beam by itself is, since it means a search."""
+    own = DecodeConfig(sample=True, beam_size=4, temperature=0.5)
+
+    def given(**options: Any) -> dict[str, Any]:
+        return DecodeOptions(**options).given(own)
+
+    assert given(**own.model_dump(mode="json")) == given() == given(sample=True, temperature=0.5) == {}
+    assert given(beam_size=4) == {"beam_size": 4}
+    assert given(sample=False, beam_size=4) == {"sample": False}
+    assert given(sample=True, temperature=2.0, suppress=["a"]) == {"temperature": 2.0, "suppress": ("a",)}
 
 
 def test_no_options_at_all(server: Server) -> None:
@@ -273,7 +283,7 @@ def test_the_table_of_limits_is_whole(server: Server) -> None:
     rows = {line.split("|")[1].strip(): line.split("|")[2] for line in table}
 
     def holds(words: str, number: float) -> bool:
-        return any(words in name and f"{number:,g}" in shown for name, shown in rows.items())
+        return any(words in name and f"{number:,.12g}" in shown for name, shown in rows.items())
 
     limits = {
         "max_queue": "requests that wait",
@@ -283,6 +293,7 @@ def test_the_table_of_limits_is_whole(server: Server) -> None:
         "sentence_tokens": "tokens of a sentence; 413",
         "attention_sentences": "sentences with attention",
         "attention_tokens": "tokens of a sentence with attention",
+        "attention_weights": "attention weights in an answer",
         "phrases": "terms that stand in one sentence",
         "max_connections": "connections",
     }

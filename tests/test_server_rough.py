@@ -19,7 +19,7 @@ import pytest
 from bundles import LINES, make_bundle
 from dragoman.bundle import save_bundle
 from dragoman.config import DecodeConfig
-from serving import Server, serving
+from serving import Server, refused, serving
 
 QUEUE, SECONDS = 4, 4.0
 
@@ -52,11 +52,6 @@ def _lives_on(server: Server) -> Iterator[None]:
 def status_and_error(data: bytes) -> tuple[int, str]:
     head, _, body = data.partition(b"\r\n\r\n")
     return int(head.split()[1]), str(json.loads(body)["error"])
-
-
-def refused(answer: httpx.Response, status: int) -> str:
-    assert (answer.status_code, list(answer.json())) == (status, ["error"]), answer.text
-    return str(answer.json()["error"])
 
 
 def send(server: Server, content: bytes, kind: str = "application/json", path: str = "/v1/translate") -> httpx.Response:

@@ -21,20 +21,6 @@ TEXT = "Nobody found the key. Our neighbour paints her fence green.\n\nA cold wi
 LOOKS = [("light", DESK), ("dark", DESK), ("light", PHONE), ("dark", PHONE)]
 
 
-def violations(visit: Visit) -> list[str]:
-    """What axe has against the page as it stands, every rule of it."""
-    from axe_playwright_python.sync_playwright import Axe
-
-    found = Axe().run(visit.page).response
-    assert len(found["passes"]) > 15
-    return [f"{one['id']}: {node['html'][:200]}" for one in found["violations"] for node in one["nodes"]]
-
-
-def fits(visit: Visit) -> bool:
-    """Nothing is wider than the window."""
-    return bool(visit.page.evaluate("document.documentElement.scrollWidth <= document.documentElement.clientWidth"))
-
-
 @pytest.mark.parametrize(("scheme", "viewport"), LOOKS, ids=lambda one: one if isinstance(one, str) else one["width"])
 def test_every_state_is_accessible(visiting: Visiting, web: Server, scheme: str, viewport: dict[str, int]) -> None:
     visit = visiting(web, viewport=viewport, color_scheme=scheme).open()
@@ -43,8 +29,8 @@ def test_every_state_is_accessible(visiting: Visiting, web: Server, scheme: str,
 
     def check(state: str) -> None:
         page.screenshot(path=SCREENSHOTS / f"{name}-{state}.png", full_page=state not in ("attention", "replay"))
-        assert not violations(visit), state
-        assert fits(visit), state
+        assert not visit.violations(), state
+        assert visit.fits(), state
 
     check("empty")
     visit.translate(TEXT)
@@ -102,7 +88,7 @@ def test_light_and_dark(visiting: Visiting, web: Server, scheme: str) -> None:
     assert background(visit) == changed
     visit.page.click("#theme")
     assert background(visit) == own
-    assert not violations(visit)
+    assert not visit.violations()
 
 
 def test_a_browser_that_keeps_nothing(visiting: Visiting, web: Server) -> None:

@@ -273,5 +273,5 @@ def _settings(path: Path, values: Any, kind: type[C]) -> C:
     try:
         return kind.model_validate(values)
     except ValidationError as error:
-        problems = "; ".join(text for _, text in explain(error, kind))
+        problems = "; ".join("".join(map(str, parts)) for _, parts in explain(error, kind))
         raise BundleError(f"{path}: {problems}; copy the folder again.") from None

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, cast
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag, ValidationError, model_validator
 
-from dragoman.errors import ConfigError, nearest
-from dragoman.explain import explain
+from dragoman.errors import ConfigError, Setting, nearest
+from dragoman.explain import explain, joined
 
 if TYPE_CHECKING:
     from pydantic._internal._model_construction import ModelMetaclass
@@ -32,8 +32,8 @@ class _ConfigMeta(ModelMetaclass):
         try:
             return super().__call__(**values)
         except ValidationError as error:
-            problems = "; ".join(text for _, text in explain(error, cast("type[BaseModel]", cls)))
-            raise ConfigError(f"{cls.__name__}: {problems}.") from None
+            problems = joined(parts for _, parts in explain(error, cast("type[BaseModel]", cls)))
+            raise ConfigError(Setting("", f"{cls.__name__}: "), *problems) from None
 
 
 class Config(BaseModel, metaclass=_ConfigMeta):
@@ -339,7 +339,7 @@ class DecodeConfig(Config):
     max_length_ratio: Annotated[float, Field(ge=0.0)] = Field(2.0, description="target tokens per source token")
     max_length_extra: Count = Field(10, description="target tokens on top of the ratio")
     max_length: Positive | None = Field(None, description="target tokens; where set, in place of ratio and extra")
-    min_length: Count = Field(0, description="target tokens before the end may come")
+    min_length: Count = Field(0, description="target tokens before the end may come, whatever ratio and extra allow")
     min_length_ratio: Annotated[float, Field(ge=0.0)] = Field(
         0.0, description="target tokens per source token before the end may come; the larger of both counts"
     )
@@ -355,22 +355,25 @@ class DecodeConfig(Config):
     @model_validator(mode="after")
     def _possible(self) -> Self:
         if self.n_best > self.beam_size and not self.sample:
-            raise ValueError(
-                f"n_best {self.n_best} needs a beam_size of at least {self.n_best}, and it is {self.beam_size}"
-            )
+            width = f" of at least {self.n_best}, and it is {self.beam_size}"
+            raise ValueError(Setting("n_best"), f" {self.n_best} needs a ", Setting("beam_size"), width)
         if self.max_length is not None and self.min_length > self.max_length:
-            raise ValueError(f"min_length {self.min_length} is above max_length {self.max_length}")
+            raise ValueError(*self._above("min_length", "max_length"))
         if self.max_length is None and self.min_length_ratio > self.max_length_ratio:
-            raise ValueError(
-                f"min_length_ratio {self.min_length_ratio} is above max_length_ratio {self.max_length_ratio}"
-            )
+            raise ValueError(*self._above("min_length_ratio", "max_length_ratio"))
         return self
 
+    def _above(self, low: str, high: str) -> tuple[str | Setting, ...]:
+        return Setting(low), f" {getattr(self, low)} is above ", Setting(high), f" {getattr(self, high)}"
+
     def limit(self, src_length: int) -> int:
-        """The most target tokens (``</s>`` included) for a source of ``src_length`` tokens (its ``</s>`` included)."""
+        """The most target tokens (``</s>`` included) for a source of ``src_length`` tokens (its ``</s>`` included).
+
+        What the source's length allows leaves room for ``min_length`` tokens and ``</s>``.
+        """
         if self.max_length is not None:
             return self.max_length
-        return max(1, math.floor(self.max_length_ratio * src_length) + self.max_length_extra)
+        return max(self.min_length + 1, math.floor(self.max_length_ratio * src_length) + self.max_length_extra)
 
     def least(self, src_length: int, limit: int) -> int:
         """The target tokens that come before ``</s>``, for a source as above and at most ``limit`` target tokens.

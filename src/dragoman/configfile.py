@@ -177,7 +177,8 @@ def _expand_preset(values: dict[str, Any], path: Path, lines: Lines) -> None:
 
 def _sentence(error: ValidationError, path: Path, lines: Lines, overridden: set[Place]) -> str:
     texts = []
-    for place, text in explain(error, RunConfig):
+    for place, parts in explain(error, RunConfig):
+        text = "".join(map(str, parts))
         # A key may also be wrong above what was given: of valid.x it is valid that is unknown.
         if any(place[: len(key)] == key or (key[: len(place)] == place not in lines) for key in overridden):
             texts.append(f"on the command line: {text}")

@@ -6,12 +6,43 @@ The command line prints the message alone; the server sends it with ``http_statu
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Setting:
+    """The name of a setting inside an error's sentence: whoever gave the setting may know it by another one.
+
+    ``name``: as Python has it; empty for the class that the settings belong to. ``shown``: how the sentence writes it
+    where nobody has another name for it; None: as it is.
+    """
+
+    name: str
+    shown: str | None = None
+
+    def __str__(self) -> str:
+        """The name where it has no other."""
+        return self.name if self.shown is None else self.shown
+
 
 class DragomanError(Exception):
-    """Base of every error of ours. ``exit_code`` is for commands, ``http_status`` for the server."""
+    """Base of every error of ours. ``exit_code`` is for commands, ``http_status`` for the server.
+
+    Its arguments, some of which may be a :class:`Setting`, make its sentence one after the other.
+    """
 
     exit_code: int = 1
     http_status: int = 400
+
+    def __str__(self) -> str:
+        """The sentence."""
+        return self.named({})
+
+    def named(self, names: Mapping[str, str]) -> str:
+        """The sentence, its settings called what ``names`` calls them; one that is not there keeps its name."""
+        own = (names.get(part.name, str(part)) if isinstance(part, Setting) else str(part) for part in self.args)
+        return "".join(own)
 
 
 class ConfigError(DragomanError):

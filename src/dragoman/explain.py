@@ -1,42 +1,63 @@
-"""pydantic's validation errors in our words: the key, the value, what is wrong, and the key that was probably meant."""
+"""pydantic's validation errors in our words: the key, the value, what is wrong, and the key that was probably meant.
+
+A sentence comes in parts, as the arguments of a :class:`~dragoman.errors.DragomanError`: keys are a ``Setting`` each.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, get_args
 
 from pydantic import BaseModel, ValidationError
 
-from dragoman.errors import nearest
+from dragoman.errors import Setting, nearest
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
 
 Place = tuple[str, ...]
+Parts = tuple[str | Setting, ...]
 Model = type[BaseModel]
 
 
-def explain(error: ValidationError, model: Model, prefix: str = "") -> list[tuple[Place, str]]:
+def explain(error: ValidationError, model: Model) -> list[tuple[Place, Parts]]:
     """The problems in ``error`` as ``(key path, sentence without its end)``, in pydantic's order.
 
-    ``prefix`` goes before every key. A value that fits no member of a union is one problem, not one a member.
+    A value that fits no member of a union is one problem, not one a member.
     """
-    problems: dict[Place, str] = {}
+    problems: dict[Place, Parts] = {}
     for item in error.errors():
         place, beside = _locate(model, item["loc"])
-        dotted = ".".join((*((prefix,) if prefix else ()), *place))
+        dotted = ".".join(place)
         if item["type"] == "extra_forbidden":
-            problems[place] = f'unknown key "{dotted}"{_suggestion(model, place, beside)}'
+            problems[place] = (f'unknown key "{dotted}"{_suggestion(model, place, beside)}',)
         elif item["type"] == "missing":
-            problems[place] = f'"{dotted}" is missing'
+            problems[place] = (f'"{dotted}" is missing',)
         elif item["type"] == "value_error":
-            problems[place] = f'"{dotted}": {item["ctx"]["error"]}' if dotted else str(item["ctx"]["error"])
+            problems[place] = _contradiction(item["ctx"]["error"], dotted)
         elif place in problems:
-            problems[place] += f", or {_message(item, model, place)}"
+            problems[place] += (f", or {_message(item, model, place)}",)
         else:
             value = repr(item["input"])
             value = value if len(value) <= 60 else value[:57] + "..."
-            problems[place] = f'"{dotted}" is {value}: {_message(item, model, place)}'
+            problems[place] = (Setting(dotted, f'"{dotted}"'), f" is {value}: {_message(item, model, place)}")
     return list(problems.items())
+
+
+def joined(problems: Iterable[Parts]) -> Parts:
+    """Several problems as one sentence."""
+    parts = [part for problem in problems for part in ("; ", *problem)]
+    return (*parts[1:], ".")
+
+
+def _contradiction(error: ValueError, section: str) -> Parts:
+    """What the settings of a section (empty: of the model itself) say of each other; keys have its name before them."""
+    parts: Parts = error.args
+    if not section:
+        return parts
+    if not any(isinstance(part, Setting) for part in parts):
+        return (f'"{section}": ', *parts)
+    return tuple(Setting(f"{section}.{part.name}") if isinstance(part, Setting) else part for part in parts)
 
 
 def _message(item: ErrorDetails, model: Model, place: Place) -> str:

@@ -20,15 +20,16 @@ from dragoman.config import DecodeConfig
 from dragoman.decoding import Hypothesis
 from dragoman.decoding.beam import BeamSearch
 from dragoman.decoding.record import SearchRecord, record_search
-from dragoman.errors import ConfigError, DataError, nearest
+from dragoman.errors import ConfigError, DataError, Setting
 from dragoman.model.transformer import Attention
 from dragoman.text.batching import ordered_batches
 from dragoman.text.sentences import has_word, plainly_spaced, split_sentences
-from dragoman.translating.alternatives import next_words
+from dragoman.translating.alternatives import MOST_WORDS, next_words
 from dragoman.translating.asked import Request, Target, TermPairs, ids_of, texts_of, whole_number
 from dragoman.translating.device import resolve_device
 from dragoman.translating.ensemble import Engine, check_alike, make_engine
 from dragoman.translating.jobs import Intake, Job
+from dragoman.translating.options import asked_config
 from dragoman.translating.results import Results
 from dragoman.translating.searcher import Searcher
 from dragoman.translating.stream import Stream, pieces_of
@@ -39,12 +40,9 @@ logger = logging.getLogger("dragoman")
 # The type that weights are read in; int8 is made of float32.
 _DTYPES = {"fp32": torch.float32, "int8": torch.float32, "bf16": torch.bfloat16}
 
-# Source tokens of a batch, padding included. On one CPU core a model of 2 million parameters is as fast from 2,000
-# tokens on, greedy and with a beam of 5, and a batch stays small beside the model.
-BATCH_TOKENS = 2048
-
-# What may be asked of a translation beside the fields of DecodeConfig.
-_ASKED = ("prefix", "constraints", "terms", "strict_terms", "attention", "batch_tokens")
+# Source tokens of a batch, padding included. On one CPU core a model of 2 million parameters with a beam of 5 takes a
+# tenth less than with 2,048, since there are fewer steps with few rows, and a batch stays small beside the model.
+BATCH_TOKENS = 4096
 
 Report = Callable[[int], None]
 Place = str | os.PathLike[str]
@@ -121,12 +119,13 @@ class Translator:
         return frozenset(names + tokenizers.tgt.tokens([shape.bos_id, shape.eos_id, shape.tgt_pad_id]))
 
     def decode_config(self, **options: Any) -> DecodeConfig:
-        """The model's default way to decode with some fields changed. Raises :class:`ConfigError`."""
-        fields = DecodeConfig.model_fields
-        for name in options:
-            if name not in fields:
-                raise ConfigError(f'no option of a translation is called "{name}"{nearest(name, [*fields, *_ASKED])}.')
-        return self.bundle.decode.changed(**options) if options else self.bundle.decode
+        """The model's default way to decode with some fields changed.
+
+        Raises :class:`ConfigError` for what cannot be, or has no effect beside something else.
+        """
+        config = asked_config(self.bundle.decode, options)
+        self.intake.check_minimum(config)
+        return config
 
     @overload
     def translate(
@@ -278,12 +277,14 @@ class Translator:
         :class:`Translation`, whose ``</s>`` does not count. A text may go on within its last word; behind white
         space a new word begins. Words are found by their first tokens: the likeliest ones are completed until ``n``
         different words have been seen, so that there may be fewer. That the translation ends here counts as one.
-        Raises :class:`ConfigError` for drawing and :class:`DataError` for a blank ``src``.
+        Raises :class:`ConfigError` for drawing and for ``n_best``, and :class:`DataError` for a blank ``src``.
         """
-        n = whole_number("n", n)
-        config = self.decode_config(**{"n_best": 1, **options})
+        n = whole_number("n", n, MOST_WORDS)
+        config = self.decode_config(**{"n_best": 1, "sample": False, **options})
         if config.sample:
-            raise ConfigError("alternatives are searched for, and sample draws at random; leave it out.")
+            raise ConfigError("alternatives need a search, and ", Setting("sample"), " draws at random; leave it out.")
+        if config.n_best > 1:
+            raise ConfigError(Setting("n_best"), " has no effect on alternatives, of which there are n; leave it out.")
         if not texts_of(src)[0].strip():
             raise DataError("there is nothing to translate; give a text that holds more than white space.")
         new_word = isinstance(prefix, str) and prefix != prefix.rstrip()
@@ -298,9 +299,9 @@ class Translator:
 
         Raises :class:`ConfigError` for drawing, and :class:`DataError` for a text that has to be split.
         """
-        config = self.decode_config(**options)
+        config = self.decode_config(**{"sample": False, **options})
         if config.sample:
-            raise ConfigError("only a beam search can be recorded; leave out sample.")
+            raise ConfigError("only a beam search can be recorded; leave out ", Setting("sample"), ".")
         jobs = self.intake.jobs(Request.of(text, None, prefix), config)
         if not jobs:
             return Translation(""), SearchRecord(config, 0)
@@ -323,7 +324,9 @@ class Translator:
 
         A text is tokenised and ends with ``</s>``; token ids are taken as they are, ``</s>`` where it is meant
         included; of a :class:`Translation` its ids count. ``options`` may set another ``length_norm`` or
-        ``length_penalty`` than the model's. Raises :class:`DataError` for ids that are not the model's.
+        ``length_penalty`` than the model's, and ``renormalize`` with ``suppress``; those of a search change nothing,
+        so that the options that a translation was made with can be given as they are. Raises :class:`DataError` for
+        ids that are not the model's.
         """
         config = self.decode_config(**options)
         ids = [*self.intake.target(tgt), self.intake.shape.eos_id] if isinstance(tgt, str) else ids_of(tgt)

@@ -64,6 +64,9 @@ def attention(
         raise UsageError("--beam shows the search for a translation; leave out --tgt and --words.")
     if kind is not None and kind not in _KINDS:
         raise UsageError(f'there is no attention of the kind "{kind}"; use {", ".join(_KINDS)}.')
+    if tgt is not None and (beam_size is not None or length_penalty is not None):
+        own = "--beam-size" if beam_size is not None else "--length-penalty"
+        raise UsageError(f"{own} is for a search, and --tgt is looked at as it is; leave one of them out.")
     where = _index("--layer", layer, ("all",)), _index("--head", head, ("all", "mean"))
     if not sentence.strip():
         raise DataError("the sentence is blank, so there is nothing to look at; give one with words.")

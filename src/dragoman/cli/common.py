@@ -74,6 +74,11 @@ def is_quiet() -> bool:
     return logger.level > logging.INFO
 
 
+def verbosity() -> list[str]:
+    """The options that make another ``dragoman`` say as much as this one."""
+    return ["-q"] if is_quiet() else ["-v"] if logger.level == logging.DEBUG else []
+
+
 # glibc's malloc.h: parameter numbers of mallopt.
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 
@@ -82,12 +87,13 @@ _LOAD = Path("/proc/loadavg")
 
 
 def is_shared(threads: int | None = None) -> bool:
-    """Whether ``threads`` threads (None: as many as processors) and what else runs are more than the processors.
+    """Whether ``threads`` threads and what else runs are more than the processors.
 
-    Looks for a twentieth of a second, on Linux alone.
+    None: as many as ``OMP_NUM_THREADS`` says, else as processors. Looks for a twentieth of a second, on Linux alone.
     """
     processors = os.cpu_count() or 1
-    wanted = processors if threads is None else threads
+    told = os.environ.get("OMP_NUM_THREADS", "")
+    wanted = threads or (int(told) if told.isdecimal() and int(told) else processors)
     if wanted == 1:
         return False
     others = []

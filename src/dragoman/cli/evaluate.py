@@ -28,7 +28,7 @@ def evaluate(
     ] = "bleu,chrf",
     lowercase: Annotated[bool, typer.Option("--lowercase", help="Score without case.")] = False,
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", metavar="FILE", help="Keep the translations here.")
+        Path | None, typer.Option("-o", "--output", metavar="FILE", help="Keep the translations here; .gz: packed.")
     ] = None,
     beam_size: Annotated[int | None, typer.Option(min=1, help="Hypotheses kept; 1 is greedy.")] = None,
     length_penalty: Annotated[float | None, typer.Option(help="Exponent A of the length norm.")] = None,

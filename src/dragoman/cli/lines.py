@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import gzip
+import io
 import json
 import sys
 from collections.abc import Iterator
@@ -91,7 +93,7 @@ def windows(file: str, prefix: str | None, size: int) -> Iterator[Window]:
 
 @contextlib.contextmanager
 def destination(output: Path | None) -> Iterator[IO[Any]]:
-    """Where the lines go, None being standard output; a file takes its place when it is complete.
+    """Where the lines go, None being standard output; a file takes its place when it is complete, ``.gz`` is packed.
 
     Raises :class:`DragomanError` at once for a place that cannot be written.
     """
@@ -99,11 +101,26 @@ def destination(output: Path | None) -> Iterator[IO[Any]]:
         yield sys.stdout
     elif output.is_dir():
         raise DragomanError(f"cannot write {output}: it is a folder; give a file in it.")
-    elif _is_stream(output):
-        with output.open("w", encoding="utf-8", newline="\n") as stream:
-            yield stream
     else:
         from dragoman.files import atomic_file
 
-        with atomic_file(output) as stream:
+        with (
+            output.open("wb") if _is_stream(output) else atomic_file(output, "wb") as raw,
+            _packed(raw) if output.suffix.lower() == ".gz" else _plain(raw) as stream,
+        ):
             yield stream
+
+
+@contextlib.contextmanager
+def _plain(raw: IO[bytes]) -> Iterator[IO[str]]:
+    """Text that goes into ``raw`` as it is."""
+    stream = io.TextIOWrapper(raw, encoding="utf-8", newline="\n")
+    yield stream
+    stream.detach()
+
+
+@contextlib.contextmanager
+def _packed(raw: IO[bytes]) -> Iterator[IO[str]]:
+    """Text that goes into ``raw`` as gzip; without name and time in it, the same text makes the same bytes."""
+    with gzip.GzipFile("", "wb", 6, raw, mtime=0) as packed, _plain(packed) as stream:  # type: ignore[arg-type]
+        yield stream

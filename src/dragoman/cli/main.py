@@ -66,8 +66,14 @@ class Commands(TyperGroup):
                 sys.stdout.flush()
             return result
         except KeyboardInterrupt:
-            print("dragoman: interrupted.", file=sys.stderr)
+            # Of several processes of one training the first speaks for all.
+            if os.environ.get("RANK", "0") == "0":
+                print("dragoman: interrupted.", file=sys.stderr)
             raise typer.Exit(130) from None
+        except DragomanError as error:
+            if ctx.invoked_subcommand in COMMANDS:
+                error.args = (error.named(_options(self.get_command(ctx, ctx.invoked_subcommand))),)
+            raise
         except BrokenPipeError:
             _abandon_stdout()
             raise typer.Exit(141) from None
@@ -75,6 +81,12 @@ class Commands(TyperGroup):
             _abandon_stdout()
             where = f"{error.filename}: " if error.filename else ""
             raise DragomanError(f"{where}{error.strerror or error}; mend that and call the command again.") from error
+
+
+def _options(command: Any) -> dict[str, str]:
+    """What the caller of a command calls the settings that it takes as options; nobody gave their class by name."""
+    options = [parameter for parameter in command.params if parameter.param_type_name == "option"]
+    return {"": "", **{option.name: max(option.opts, key=len) for option in options}}
 
 
 def _abandon_stdout() -> None:

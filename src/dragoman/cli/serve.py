@@ -34,6 +34,9 @@ def serve(
     ] = 1,
     precision: Annotated[str, typer.Option(metavar="fp32|int8|bf16", help="Type of the weights.")] = "fp32",
     device: Annotated[str, typer.Option(metavar="auto|cpu|cuda|mps", help="Where to compute.")] = "auto",
+    compiled: Annotated[
+        bool, typer.Option("--compile", help="Compile the step of greedy search, text by text; once for a shape.")
+    ] = False,
     max_queue: Annotated[int, typer.Option(min=1, max=100_000, help="Requests that may wait for a model.")] = 256,
     max_characters: Annotated[int, typer.Option(min=1, max=10_000_000, help="Characters of a request.")] = 20_000,
     timeout: Annotated[float, typer.Option(min=0.1, max=86_400, help="Seconds to the answer of a request.")] = 60.0,
@@ -94,6 +97,7 @@ def serve(
             metrics,
             device=device,
             precision=precision,
+            compile=compiled,
             helpers=0 if workers == 1 else workers,
             prepare=functools.partial(common.prepare_runtime, own),
         )

@@ -25,18 +25,23 @@ def train(
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on from the newest checkpoint, or start where there is none.")
     ] = False,
+    processes: Annotated[
+        int, typer.Option(min=1, max=256, help="Processes that train together on this machine; docs/scaling.md.")
+    ] = 1,
     quiet: common.Quiet = False,
     verbose: common.Verbose = False,
 ) -> None:
     """Train a translator as a configuration file says.
 
-    Ctrl-C saves a checkpoint; the same command with --resume goes on from it. Several processes:
-    torchrun --nproc-per-node 2 -m dragoman train CONFIG.yaml (docs/scaling.md).
+    Ctrl-C saves a checkpoint; the same command with --resume goes on from it. A small model trains faster on two
+    processors with --processes 2 than with two threads: each process has its own batches (docs/scaling.md).
 
     \b
     Example:
       dragoman train recipes/multi30k-en-de.yaml data.dir=multi30k train.max_minutes=10
     """
+    if processes > 1:
+        raise typer.Exit(_launch(config, settings, out, resume, processes))
     # A launcher of several processes says which one this is. The first speaks for all.
     rank = os.environ.get("RANK", "0")
     try:
@@ -52,6 +57,18 @@ def train(
         raise typer.Exit(error.exit_code) from error
     if rank == "0":
         print(folder)
+
+
+def _launch(config: Path, settings: list[str] | None, out: Path | None, resume: bool, processes: int) -> int:
+    from dragoman.cli.launch import launch
+    from dragoman.configfile import load_config
+
+    # What is wrong with it is said here once, and not by each process.
+    threads = load_config(config, settings).train.threads
+    arguments = ["train", str(config), *(settings or [])]
+    arguments += ["--out", str(out)] if out else []
+    arguments += ["--resume"] if resume else []
+    return launch([*common.verbosity(), *arguments], processes, threads)
 
 
 def _run(config: Path, settings: list[str] | None, out: Path | None, resume: bool) -> Path:

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from dragoman.cli import common, lines, work
-from dragoman.errors import UsageError
+from dragoman.errors import ConfigError, UsageError
 
 # Lines read, sorted by length and translated together; memory holds no more of the input.
 WINDOW = 2000
@@ -24,7 +24,7 @@ def translate(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="A model directory, such as runs/demo/best.")],
     file: Annotated[str, typer.Argument(metavar="FILE|-", help="Text, a sentence a line, plain or .gz.")] = "-",
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", metavar="FILE", help="Write here, not to stdout.")
+        Path | None, typer.Option("-o", "--output", metavar="FILE", help="Write here, not to stdout; .gz: packed.")
     ] = None,
     beam_size: Annotated[int | None, typer.Option(min=1, help="Hypotheses kept; 1 is greedy.")] = None,
     length_penalty: Annotated[float | None, typer.Option(help="Exponent A of the length norm.")] = None,
@@ -111,9 +111,7 @@ def translate(
         raise UsageError(
             "--split-sentences gives text alone; leave out --jsonl, --scores, --alignments, --prefix and --n-best."
         )
-    for name in ("temperature", "top_k", "top_p", "seed"):
-        if name in options and not sample:
-            raise UsageError(f"--{name.replace('_', '-')} is for drawing; add --sample.")
+    _check_together(options)
     if sample and terms is not None:
         raise UsageError("--terms need a search, and --sample draws at random; leave one of them out.")
     if strict_terms and terms is None:
@@ -147,6 +145,16 @@ def translate(
             for written in done:
                 stream.writelines(line + "\n" for line in written)
                 stream.flush()
+
+
+def _check_together(options: dict[str, Any]) -> None:
+    """Raises :class:`UsageError` for options that a translation refuses whatever the model is, before one is loaded."""
+    from dragoman.translating.options import check_together
+
+    try:
+        check_together(options)
+    except ConfigError as error:
+        raise UsageError(*error.args) from None
 
 
 def _layer(text: str | None) -> Any:

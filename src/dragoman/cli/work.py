@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import multiprocessing
 import os
 import signal
@@ -104,7 +105,13 @@ def _load(work: Work) -> None:
 
 def _lines(work: Work, window: lines.Window) -> list[str]:
     if _worker is None:
-        _load(work)
+        # What there is to say of the model has been said by the process that loaded it first.
+        level = common.logger.level
+        common.logger.setLevel(logging.ERROR)
+        try:
+            _load(work)
+        finally:
+            common.logger.setLevel(level)
     assert _worker is not None
     return _worker.lines(*window, None)
 

@@ -56,8 +56,8 @@ class BeamSearch:
         return len(self.sources) > 0
 
     def advance(self, logits: Tensor) -> None:
-        """Extend the open hypotheses by one token, ``logits`` [R,V] being the step's for their rows."""
-        logprobs = log_probabilities(logits)
+        """Extend the open hypotheses by one token, ``logits`` [R,V] being the step's; they are used up."""
+        logprobs = log_probabilities(logits, in_place=True)
         self.rules.apply(logprobs, self.trail, self.sources.repeat(self.sums.shape[1]))
         self._found = found = best_candidates(logprobs, self.sums, 2 * self.size)
         ends = found.tokens == self.eos_id

@@ -67,7 +67,7 @@ def _best_of_groups(logprobs: Tensor, sums: Tensor, count: int) -> tuple[Tensor,
     if whole < vocabulary:
         maxima = torch.cat([maxima, logprobs[:, whole:].amax(1, keepdim=True)], 1)
     groups = maxima.shape[1]
-    best = (maxima.double() + sums.view(rows, 1)).view(n, width * groups).topk(count, sorted=False).indices
+    best = _largest((maxima.double() + sums.view(rows, 1)).view(n, width * groups), count)
     hypothesis, group = best // groups, best % groups
     tokens = group[:, :, None] * _GROUP + torch.arange(_GROUP, device=logprobs.device)
     places = hypothesis[:, :, None] * vocabulary + tokens
@@ -75,8 +75,19 @@ def _best_of_groups(logprobs: Tensor, sums: Tensor, count: int) -> tuple[Tensor,
     inside = tokens < vocabulary
     at = (places + offset) * inside
     values = logprobs.view(-1)[at].double() + sums.gather(1, hypothesis)[:, :, None]
-    values, order = values.masked_fill_(~inside, float("-inf")).view(n, -1).topk(count)
-    return values, places.view(n, -1).gather(1, order)
+    values = values.masked_fill_(~inside, float("-inf")).view(n, -1)
+    chosen = _largest(values, count)
+    values, order = values.gather(1, chosen).sort(1, descending=True)
+    return values, places.view(n, -1).gather(1, chosen.gather(1, order))
+
+
+def _largest(values: Tensor, count: int) -> Tensor:
+    """The places of the ``count`` largest in each row of ``values`` [N,·], in any order."""
+    if values.device.type == "cpu":
+        # numpy finds them in a third of the time that torch.topk takes.
+        numbers = values.numpy()
+        return torch.from_numpy(np.argpartition(numbers, numbers.shape[1] - count, axis=1)[:, -count:])
+    return values.topk(count, sorted=False).indices
 
 
 def _settled(

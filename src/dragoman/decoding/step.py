@@ -28,22 +28,26 @@ class Step(Protocol):
         """
 
 
-def log_probabilities(logits: Tensor) -> Tensor:
+def log_probabilities(logits: Tensor, *, in_place: bool = False) -> Tensor:
     """Natural-log probabilities [R,V] of ``logits`` [R,V], a new tensor in float32 or, of float64 logits, float64.
 
-    A logit may be -inf (a token that never comes). Raises :class:`RunError` where a logit is NaN or +inf, or where
-    a row holds nothing but -inf.
+    A logit may be -inf (a token that never comes). ``in_place``: in the memory of ``logits``, if their type fits and
+    they are on the CPU. Raises :class:`RunError` where a logit is NaN or +inf, or where a row holds nothing but -inf.
     """
-    result = unchecked_log_probabilities(logits)
+    result = unchecked_log_probabilities(logits, in_place=in_place)
     # Any of these faults makes the normaliser NaN, and with it the whole row.
     if bool(result[:, 0].isnan().any()):
         raise damaged()
     return result
 
 
-def unchecked_log_probabilities(logits: Tensor) -> Tensor:
+def unchecked_log_probabilities(logits: Tensor, *, in_place: bool = False) -> Tensor:
     """The same, for who looks for NaN among them himself and raises :func:`damaged`."""
-    return torch.log_softmax(logits if logits.dtype == torch.float64 else logits.float(), dim=-1)
+    exact = logits if logits.dtype == torch.float64 else logits.float()
+    if in_place and exact.device.type == "cpu" and exact.is_contiguous():
+        # Each number is read for the last time right before it is written, so that a row may be its own result.
+        return torch.log_softmax(exact, dim=-1, out=exact)
+    return torch.log_softmax(exact, dim=-1)
 
 
 def damaged() -> RunError:

@@ -22,7 +22,7 @@ from dragoman.engine.rotary import Turn
 from dragoman.engine.rows import RealRows
 from dragoman.engine.source import Source, SourceMask
 from dragoman.engine.state import EngineState
-from dragoman.errors import ConfigError
+from dragoman.errors import ConfigError, Setting
 from dragoman.model.layers import DecoderLayer, EncoderLayer
 from dragoman.model.positions import Rotary
 from dragoman.model.transformer import Transformer
@@ -127,9 +127,10 @@ class Engine:
                 state.select(parents)
             x = self._embed(tokens[:, None], self.tgt_table, self.tgt_positions, state.length)[:, 0]
             state.advance(len(tokens))
+            x = state.to_places(x)
             for layer in self.decoder:
                 x = layer.step(x, state)
-            x = self.decoder_norm(x)
+            x = state.from_places(self.decoder_norm(x))
         return self.project(x)
 
     def _step_alone(self, row: CompiledRow, tokens: Tensor, state: EngineState) -> Tensor:
@@ -181,7 +182,7 @@ def fast(
         raise ConfigError(f'there is no precision "{precision}" for the engine; use fp32 or int8.')
     can = can_pack(model)
     if precision == "int8" and not can:
-        raise ConfigError("int8 needs a float32 model on an x86 processor; use precision fp32 here.")
+        raise ConfigError("int8 needs a float32 model on an x86 processor; use ", Setting("precision"), " fp32 here.")
     row = None
     if compile and (precision == "int8" or not can):
         go_on_without("it needs float32 on an x86 processor.")
@@ -192,8 +193,12 @@ def fast(
     return Engine(model, int8=precision == "int8", consume=consume, row=row) if can else model
 
 
+def has_operators() -> bool:
+    """Whether the engine's operators exist on this machine's processor."""
+    has_onednn: bool = torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]  # PyTorch
+    return has_onednn and platform.machine().lower() in ("x86_64", "amd64")
+
+
 def can_pack(model: Transformer) -> bool:
     """Whether the engine's operators exist for the place and type of the model's weights."""
-    has_onednn: bool = torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]  # PyTorch
-    here = has_onednn and platform.machine().lower() in ("x86_64", "amd64")
-    return here and all(p.device.type == "cpu" and p.dtype == torch.float32 for p in model.parameters())
+    return has_operators() and all(p.device.type == "cpu" and p.dtype == torch.float32 for p in model.parameters())

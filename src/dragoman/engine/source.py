@@ -5,6 +5,7 @@ Shapes: B sentences, S source length, D ``d_model``, L layers, K key-value heads
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -37,6 +38,14 @@ class SourceMask:
     def select(self, kept: Tensor) -> SourceMask:
         """The sentences ``kept``, in this order."""
         bias, is_open = (None if part is None else part.index_select(0, kept) for part in (self.bias, self.is_open))
+        return SourceMask(bias, is_open)
+
+    def moved(self, here: Sequence[int], there: Sequence[int], count: int) -> SourceMask:
+        """See :meth:`Source.moved`."""
+        for part in (self.bias, self.is_open):
+            if part is not None:
+                copy_sentences(part[None], here, there)
+        bias, is_open = (None if part is None else part[:count] for part in (self.bias, self.is_open))
         return SourceMask(bias, is_open)
 
 
@@ -83,3 +92,16 @@ class Source:
         """The sentences ``kept``, in this order; one may be kept more than once."""
         keys, values = self._keys.index_select(1, kept), self._values.index_select(1, kept)
         return Source(keys, values, self.mask.select(kept), batched=self._batched)
+
+    def moved(self, here: Sequence[int], there: Sequence[int], count: int) -> Source:
+        """The first ``count`` sentences, those ``here`` copied over those ``there`` before; this one is used up."""
+        for part in (self._keys, self._values):
+            copy_sentences(part, here, there)
+        mask = self.mask.moved(here, there, count)
+        return Source(self._keys[:, :count], self._values[:, :count], mask, batched=self._batched)
+
+
+def copy_sentences(parts: Tensor, here: Sequence[int], there: Sequence[int]) -> None:
+    """Copy the sentences ``here`` of ``parts`` [L,B,…] over those ``there``."""
+    for old, new in zip(here, there, strict=True):
+        parts[:, new].copy_(parts[:, old])

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, Field
 
 from dragoman.server.documents import Part, put_together
 from dragoman.translation import Translation
+
+if TYPE_CHECKING:
+    from dragoman.model.transformer import Attention
 
 
 class Error(BaseModel):
@@ -156,7 +159,7 @@ def hypothesis(found: Translation) -> dict[str, Any]:
     }
 
 
-def sentence(part: Part, found: Translation, alignment: str | None, attention: bool) -> dict[str, Any]:
+def sentence(part: Part, found: Translation, alignment: str | None, attention: Attention | None) -> dict[str, Any]:
     """A :class:`Sentence`."""
     whole: dict[str, Any] = {
         **hypothesis(found),
@@ -168,10 +171,9 @@ def sentence(part: Part, found: Translation, alignment: str | None, attention: b
     }
     if alignment is not None:
         whole["alignment"] = alignment
-    if attention and found.attention is not None:
+    if attention is not None:
         whole["attention"] = {
-            kind: [_rounded(layer) for layer in getattr(found.attention, kind)]
-            for kind in ("encoder", "decoder", "cross")
+            kind: [_rounded(layer) for layer in getattr(attention, kind)] for kind in ("encoder", "decoder", "cross")
         }
     return whole
 

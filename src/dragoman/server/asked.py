@@ -6,6 +6,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from dragoman.config import DecodeConfig
+from dragoman.server.limits import Limits
+
 Text = Annotated[str, Field(description="The text.")]
 Texts = Annotated[list[str], Field(min_length=1, max_length=1000)]
 Language = Annotated[str, Field(min_length=1, max_length=35, description="A language code, such as en.")]
@@ -71,12 +74,17 @@ class DecodeOptions(BaseModel):
 
     renormalize: bool | None = Field(default=None, description="Probabilities are of the tokens that may come at all.")
 
-    def given(self) -> dict[str, Any]:
-        """The options that were given, as :meth:`Translator.translate` takes them."""
+    def given(self, own: DecodeConfig) -> dict[str, Any]:
+        """The options that were given, as :meth:`Translator.translate` takes them.
+
+        One that says what the model does anyway (``own``) is none, so that settings that mean something beside others
+        alone can be sent back as the server tells them; but a beam by itself asks for a search, where ``own`` draws.
+        """
         found = {name: value for name, value in self if value is not None}
         if "suppress" in found:
             found["suppress"] = tuple(found["suppress"])
-        return found
+        kept = {"beam_size"} - ({"beam_size"} if "sample" in found else set())
+        return {name: value for name, value in found.items() if name in kept or value != getattr(own, name)}
 
 
 class OneModel(Asked):
@@ -87,9 +95,9 @@ class OneModel(Asked):
     target: Language | None = None
     options: DecodeOptions | None = Field(default=None, description="How to search.")
 
-    def given(self) -> dict[str, Any]:
-        """The options that were given, as :meth:`Translator.translate` takes them."""
-        return {} if self.options is None else self.options.given()
+    def given(self, own: DecodeConfig) -> dict[str, Any]:
+        """The options that were given; see :meth:`DecodeOptions.given`."""
+        return {} if self.options is None else self.options.given(own)
 
 
 class Translate(OneModel):
@@ -107,8 +115,16 @@ class Translate(OneModel):
         default={}, max_length=200, description="A phrase for each term, wherever it stands in the text."
     )
     strict_terms: bool = Field(default=False, description="A phrase that cannot be met is an error.")
-    attention: bool = Field(default=False, description="Add the attention weights of the best translation.")
-    alignments: bool = Field(default=False, description="Add which word comes from which, as 0-0 1-2.")
+    attention: bool = Field(
+        default=False,
+        description="Add the attention weights of the best translation: layers x heads x tokens x tokens, in one "
+        f"answer at most {Limits.attention_weights:,} of them, for at most {Limits.attention_sentences} sentences of "
+        f"at most {Limits.attention_tokens} tokens each, like their translations; what is more is 413.",
+    )
+    alignments: bool = Field(
+        default=False,
+        description="Add which word comes from which, as 0-0 1-2, for as many sentences and tokens as attention.",
+    )
     stream: bool = Field(default=False, description="Server-sent events, for one text.")
 
 

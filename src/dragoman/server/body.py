@@ -17,7 +17,7 @@ from starlette.requests import Request
 from starlette.types import Receive
 
 from dragoman.server.limits import Limits
-from dragoman.server.problems import problems
+from dragoman.server.problems import problems, quoted
 from dragoman.server.refusals import BadRequestError, GoneError, MediaTypeError, SlowClientError, TooLargeError
 from dragoman.server.waiting import Clock
 
@@ -56,7 +56,7 @@ async def read(request: Request, limits: Limits, clock: Clock) -> bytes:
         clock.forget(due)
     encoding = request.headers.get("content-encoding", "").strip().lower()
     if encoding not in ("", "identity"):
-        raise MediaTypeError(f'the content encoding is "{encoding[:60]}"; send the request as it is, not packed.')
+        raise MediaTypeError(f"the content encoding is {quoted(encoding)}; send the request as it is, not packed.")
     return body
 
 
@@ -93,7 +93,7 @@ def parse(body: bytes, content_type: str, model: type[M], *, forms: bool = False
     except ValidationError as error:
         raise BadRequestError(_sentence(error, model)) from None
     wanted = f"{JSON}, {FORM} or {PARTS}" if forms else JSON
-    raise MediaTypeError(f'the content type is "{kind[:60]}"; send {wanted}.')
+    raise MediaTypeError(f"the content type is {quoted(kind)}; send {wanted}.")
 
 
 def _sentence(error: ValidationError, model: type[BaseModel]) -> str:

@@ -15,6 +15,7 @@ from dragoman.server.helper import HelperProcess
 from dragoman.server.languages import name_of
 from dragoman.server.limits import Limits
 from dragoman.server.metrics import Metrics
+from dragoman.server.problems import quoted
 from dragoman.server.refusals import BadRequestError, NotFoundError
 from dragoman.server.worker import Worker
 from dragoman.translator import Translator
@@ -74,24 +75,26 @@ class Catalogue:
         *,
         device: str = "auto",
         precision: str = "fp32",
+        compile: bool = False,  # noqa: A002  # PyTorch's word
         helpers: int = 0,
         prepare: Callable[[], None] = lambda: None,
     ) -> Catalogue:
         """Read ``MODEL`` and ``NAME=MODEL``; a model without a name is called after its languages, such as en-de.
 
+        ``device``, ``precision`` and ``compile`` are those of :meth:`Translator.load`.
         ``helpers``: processes that translate for each model, set up by ``prepare``, a function of a module; 0: this
         process does. Raises :class:`UsageError` for two of one name, and as :meth:`Translator.load` does.
         """
         found: dict[str, Served] = {}
         started: list[HelperProcess] = []
         for given, place in named(models):
-            translator = Translator.load(place, device, precision)
+            load = partial(Translator.load, place, device, precision, compile=compile)
+            translator = load()
             bundle, intake = translator.bundle, translator.intake
             name = given or f"{bundle.src_lang}-{bundle.tgt_lang}"
             if name in found:
                 raise UsageError(f'two models are called "{name}"; name them, as in NAME={place}.')
             most = min(intake.max_length, limits.sentence_tokens)
-            load = partial(Translator.load, place, device, precision)
             own = [HelperProcess(load, prepare) for _ in range(helpers)]
             started += own
             worker = Worker(name, translator, limits.max_queue, metrics, own)
@@ -117,7 +120,7 @@ class Catalogue:
         if name is not None:
             if name not in self.models:
                 raise NotFoundError(
-                    f'no model is called "{name}"{nearest(name, list(self.models))}; GET /v1/models lists them.'
+                    f"no model is called {quoted(name)}{nearest(name, list(self.models))}; GET /v1/models lists them."
                 )
             fitting = [self.models[name]]
         for side, code, known in (("source", source, self.sources), ("target", target, self.targets)):
@@ -128,7 +131,7 @@ class Catalogue:
             fitting = [one for one in fitting if getattr(one, side).lower() == code.lower()]
         if not fitting:
             wanted = " to ".join(part for part in (source, target) if part)
-            by = "" if name is None else f' of the name "{name}"'
+            by = "" if name is None else f" of the name {quoted(name)}"
             raise BadRequestError(f"no model{by} translates {wanted}; GET /languages lists what there is.")
         return fitting[0]
 

@@ -19,7 +19,7 @@ _REASONS = {
     403: "A key is needed, or the key is wrong.",
     404: "There is no such model.",
     408: "The request did not arrive in time.",
-    413: "The request is larger than the server takes.",
+    413: "The request, or its answer, is larger than the server takes.",
     415: "The request is of another content type.",
     429: "Too many requests are waiting; the header Retry-After says when to try again.",
     500: "The server failed.",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import re
 from http import HTTPStatus
 
 from starlette.exceptions import HTTPException
@@ -13,6 +14,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.types import Receive, Scope, Send
 
 from dragoman.errors import DragomanError
+from dragoman.server.problems import shortened
 from dragoman.server.refusals import BusyError, GoneError, InternalError
 
 logger = logging.getLogger("dragoman")
@@ -22,6 +24,11 @@ logger = logging.getLogger("dragoman")
 _LINGER_SECONDS, _LINGER_BYTES = 2.0, 64 << 20
 # A client that hung up gets nothing; the number is nginx's, for the metrics.
 CLIENT_GONE = 499
+# Of what a client sent, its error repeats so much between two quotation marks, or without a space; and an error as a
+# whole is no longer.
+_QUOTED, _WORD, _LONGEST = 60, 80, 1000
+_QUOTE = re.compile(r'"((?:[^"\\]|\\.)*+)"', re.DOTALL)
+_LONG_WORD = re.compile(rf"\S{{{_WORD + 1},}}")
 
 
 class EarlyAnswer(JSONResponse):
@@ -47,9 +54,16 @@ def told(error: Exception) -> tuple[int, str]:
     """Status and sentence for an error; of a fault of ours the log learns the reason, and the client does not."""
     if isinstance(error, DragomanError) and (error.http_status < 500 or type(error).__module__.endswith("refusals")):
         # The search calls its settings after their class; a client calls them options.
-        return error.http_status, str(error).replace("DecodeConfig: ", "options: ").replace("DecodeConfig.", "options.")
+        sentence = str(error).replace("DecodeConfig: ", "options: ").replace("DecodeConfig.", "options.")
+        return error.http_status, bounded(sentence)
     logger.error("a request failed:", exc_info=error)
     return 500, str(InternalError())
+
+
+def bounded(sentence: str) -> str:
+    """A sentence of bounded length: what it quotes is shortened, and where that is not enough, its end is cut."""
+    found = _QUOTE.sub(lambda quote: f'"{shortened(quote[1], _QUOTED)}"', sentence[: 10 * _LONGEST])
+    return shortened(_LONG_WORD.sub(lambda word: shortened(word[0], _WORD), found), _LONGEST)
 
 
 def answer_to(error: Exception) -> Response:
@@ -64,11 +78,16 @@ def answer_to(error: Exception) -> Response:
 
 
 async def refuse_address(request: Request, error: Exception) -> Response:
-    """The answer where no address fits, or not with this method."""
+    """The answer where no address fits, or not with this method; then the header Allow says which ones fit."""
     assert isinstance(error, HTTPException)
-    messages = {
-        404: "there is nothing at this address; GET /docs lists the addresses.",
-        405: f"this address takes no {request.method}; GET /docs says what it takes.",
-    }
-    message = messages.get(error.status_code, f"{HTTPStatus(error.status_code).phrase}.")
-    return JSONResponse({"error": message}, error.status_code, error.headers)
+    status, headers = error.status_code, dict(error.headers or {})
+    message = f"{HTTPStatus(status).phrase}."
+    if status == 404:
+        message = "there is nothing at this address; GET /docs lists the addresses."
+    elif status == 405:
+        # Where nothing is said, it is a file. Whatever takes GET takes HEAD too: see gate.py.
+        said = {name.strip() for name in headers.get("Allow", "GET").split(",")}
+        allowed = sorted(said | ({"HEAD"} if "GET" in said else set()))
+        headers["Allow"] = ", ".join(allowed)
+        message = f"this address takes no {request.method}, but {' and '.join(allowed)}; GET /docs lists the addresses."
+    return JSONResponse({"error": bounded(message)}, status, headers)

@@ -16,8 +16,8 @@ class Limits:
     ``body_seconds``: for a request to arrive, and for its answer to be taken. ``batch_tokens``: source tokens of a
     batch, padding included, at a beam of 5. ``sentence_tokens``: source tokens of a sentence, where the model takes
     that many. ``attention_sentences``: of a request that asks for attention; ``attention_tokens``: of such a sentence
-    and of its translation. ``phrases``: terms that stand in one
-    sentence. ``max_connections``: open at a time.
+    and of its translation; ``attention_weights``: in one answer, some nine bytes each. ``phrases``: terms that stand
+    in one sentence. ``max_connections``: open at a time.
     """
 
     max_queue: int = 256
@@ -28,6 +28,7 @@ class Limits:
     sentence_tokens: int = 1024
     attention_sentences: int = 8
     attention_tokens: int = 256
+    attention_weights: int = 2_000_000
     phrases: int = 16
     max_connections: int = 1000
 

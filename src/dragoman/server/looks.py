@@ -1,14 +1,47 @@
-"""What the attention view and the beam replay show, made by the model's own thread."""
+"""What a translation attended to, and what the attention view and the beam replay show; the model's thread makes it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
+from dragoman.config import ModelConfig
 from dragoman.server import asked
+from dragoman.server.queue import Sentence
 from dragoman.translator import Translator
 
+if TYPE_CHECKING:
+    from dragoman.model.transformer import Attention
+
 Work = Callable[[Translator], dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class Look:
+    """What one sentence attended to: links of words as ``0-0 1-2``, and the weights; None what was not asked for."""
+
+    alignment: str | None = None
+    attention: Attention | None = None
+
+
+def weights_of(shape: ModelConfig, sources: int, targets: int) -> int:
+    """How many weights all layers and heads have for a sentence and its translation of so many tokens."""
+    encoder = shape.n_encoder_layers * sources * sources
+    return shape.n_heads * (encoder + shape.n_decoder_layers * targets * (targets + sources))
+
+
+def looks_of(sentences: Sequence[Sentence], attention: bool, alignments: bool) -> Callable[[Translator], list[Look]]:
+    """What looks at translated sentences, one after the other: a forced pass for each."""
+    from dragoman.visualize.alignment import align, pharaoh
+
+    def look(translator: Translator, sentence: Sentence) -> Look:
+        assert sentence.found is not None
+        found = translator.force(sentence.text, sentence.found, attention=True)
+        links = pharaoh(align(sentence.text, found, translator.special)) if alignments else None
+        return Look(links, found.attention if attention else None)
+
+    return lambda translator: [look(translator, sentence) for sentence in sentences]
 
 
 def attention_of(wanted: asked.Attention, text: str, check: Callable[[str, int], None]) -> Work:
@@ -20,7 +53,7 @@ def attention_of(wanted: asked.Attention, text: str, check: Callable[[str, int],
     from dragoman.visualize.page import attention_data
 
     def work(translator: Translator) -> dict[str, Any]:
-        options = wanted.given()
+        options = wanted.given(translator.bundle.decode)
         if wanted.tgt is None:
             found = translator.translate(text, attention=True, **{"n_best": 1, **options})
         else:
@@ -37,7 +70,7 @@ def replay_of(wanted: asked.Replay, text: str) -> Work:
     from dragoman.visualize.replay import replay_data
 
     def work(translator: Translator) -> dict[str, Any]:
-        found, record = translator.record(text, prefix=wanted.prefix, **wanted.given())
+        found, record = translator.record(text, prefix=wanted.prefix, **wanted.given(translator.bundle.decode))
         tokenizer = translator.bundle.tokenizers.tgt
         return replay_data(wanted.text, found.text, record, lambda index: tokenizer.tokens([index])[0])
 

@@ -1,5 +1,5 @@
 """HTML in which only the text is translated: tags, comments, scripts and the like stay byte for byte, and so does what
-has ``translate="no"``.
+stands in an element with ``translate="no"`` (see ``elements.py`` for where that ends).
 
 A text between two tags is translated by itself, so that words inside a sentence that have tags of their own (a link,
 a word in bold) are translated without the rest of it.
@@ -12,14 +12,14 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from dragoman.server.elements import Elements
+
 # Elements whose text is no prose.
 _KEPT = ("script", "style", "code", "pre", "textarea", "svg", "math")
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9-]*")
 _BEGIN = re.compile(r"</?[A-Za-z]|<[!?]")
 # Possessive, so that a tag that does not end costs one pass and no more.
 _ATTRIBUTE = re.compile(r"""([^\s"'<>/=]++)(?:\s*+=\s*+("[^"]*"|'[^']*'|[^\s"'=<>`]++))?""")
-# Elements that end with their tag.
-_VOID = ("area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr")
 _TAG = re.compile(r"""<(?:[^<>"']|"[^"]*"|'[^']*')*+>""")
 
 
@@ -36,7 +36,7 @@ def pieces_of(markup: str) -> list[Piece]:
     pieces: list[Piece] = []
     at = begin = 0
     lower = markup.lower()
-    untouched = Untouched()
+    elements = Elements()
     missing: set[str] = set()  # what is not found once need not be searched again
 
     def find(what: str, start: int) -> int:
@@ -55,36 +55,41 @@ def pieces_of(markup: str) -> list[Piece]:
             closing = find(f"</{name.group().lower()}", end)
             close = -1 if closing < 0 else find(">", closing)
             end = len(markup) if close < 0 else close + 1
-        pieces += [Piece(markup[begin:at], not untouched.open), Piece(markup[at:end], False)]
-        untouched.pass_by(markup[at:end])
+        pieces += [_text(markup[begin:at], elements), Piece(markup[at:end], False)]
+        _pass_by(markup[at:end], elements)
         at = begin = end
-    pieces.append(Piece(markup[begin:], not untouched.open))
+    pieces.append(_text(markup[begin:], elements))
     return [piece for piece in pieces if piece.content]
 
 
-class Untouched:
-    """Whether a place lies in an element with ``translate="no"``; it ends with the element, whatever stands inside."""
-
-    def __init__(self) -> None:
-        self.open = 0
-        self._name = ""
-
-    def pass_by(self, tag: str) -> None:
-        """Take a tag, a comment, or an element whose text is kept anyway."""
-        closes = tag.startswith("</")
-        found = _NAME.match(tag, 2 if closes else 1)
-        name = found.group().lower() if found is not None else ""
-        if not name or name in _VOID or name in _KEPT or (self.open and name != self._name):
-            return
-        if self.open:
-            self.open += -1 if closes else 1
-        elif found is not None and not closes and _is_untouched(tag, found.end()):
-            self.open, self._name = 1, name
+def _text(content: str, elements: Elements) -> Piece:
+    return Piece(content, not content.strip() or elements.translated())
 
 
-def _is_untouched(tag: str, start: int) -> bool:
-    values = {name.lower(): value.strip("\"'").lower() for name, value in _ATTRIBUTE.findall(tag, start)}
-    return values.get("translate") == "no"
+def _pass_by(tag: str, elements: Elements) -> None:
+    """Take a tag, a comment, or an element whose text is kept anyway."""
+    closes = tag.startswith("</")
+    found = _NAME.match(tag, 2 if closes else 1)
+    if found is None:
+        return
+    name = found.group().lower()
+    if closes:
+        elements.end(name)
+        return
+    elements.start(name, _translate(tag, found.end()))
+    if name in _KEPT:
+        elements.end(name)
+
+
+def _translate(tag: str, start: int) -> bool | None:
+    """What the attribute ``translate`` of a tag says; None where there is none, or it says nothing that is known.
+
+    Of several the first counts.
+    """
+    for name, value in _ATTRIBUTE.findall(tag, start):
+        if name.lower() == "translate":
+            return {"no": False, "yes": True, "": True}.get(plain(value.strip("\"'")).lower())
+    return None
 
 
 def _end_of_tag(markup: str, at: int, find: Callable[[str, int], int]) -> int:

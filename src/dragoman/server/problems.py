@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 Loc = tuple[str | int, ...]
 Model = type[BaseModel]
 
-_SHOWN = 60  # characters of a value
+_SHOWN = 60  # characters of a value, or of a name that is a client's own
 
 # Kind of pydantic's error -> what to give in its place, from the error's bounds.
 _GIVE: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
@@ -81,27 +81,39 @@ def _telling(items: list[ErrorDetails]) -> list[ErrorDetails]:
 
 
 def _problem(name: str, items: list[ErrorDetails], model: Model) -> str:
-    first = items[0]
+    first, suggestion = items[0], _suggestion(name[: 2 * _SHOWN], model)
+    name = quoted(name)
     kind, value, bounds = first["type"], first["input"], first.get("ctx", {})
     if kind == "missing":
-        return f'"{name}" is missing'
+        return f"{name} is missing"
     if kind == "extra_forbidden":
-        return f'unknown key "{name}"{_suggestion(name, model)}'
+        return f"unknown key {name}{suggestion}"
     if kind in ("string_too_short", "too_short"):
-        return f'"{name}" is empty: give at least one {"character" if kind == "string_too_short" else "item"}'
+        return f"{name} is empty: give at least one {'character' if kind == 'string_too_short' else 'item'}"
     if kind == "string_too_long":
-        return f'"{name}" has {len(value):,} characters and may have {bounds["max_length"]:,}'
+        return f"{name} has {len(value):,} characters and may have {bounds['max_length']:,}"
     if kind == "too_long":
-        return f'"{name}" has {len(value):,} items and may have {bounds["max_length"]:,}'
+        return f"{name} has {len(value):,} items and may have {bounds['max_length']:,}"
     gives = [_GIVE[item["type"]](item.get("ctx", {})) for item in items if item["type"] in _GIVE]
     advice = " or ".join(dict.fromkeys(gives)) or "another value"
-    return f'"{name}" is {_shown(value)}: give {advice}'
+    return f"{name} is {_shown(value)}: give {advice}"
 
 
 def _shown(value: object) -> str:
     """A value as JSON writes it."""
-    text = json.dumps(value, ensure_ascii=False, default=str)
-    return text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…"
+    if isinstance(value, str):
+        return quoted(value)
+    return shortened(json.dumps(value, ensure_ascii=False, default=str), _SHOWN)
+
+
+def quoted(text: str) -> str:
+    """The beginning of a text between quotation marks, on one line, as JSON writes it."""
+    return f'"{shortened(json.dumps(text, ensure_ascii=False)[1:-1], _SHOWN)}"'
+
+
+def shortened(text: str, most: int) -> str:
+    """A text of at most ``most`` characters; one that was longer ends with an ellipsis."""
+    return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 def _suggestion(name: str, model: Model) -> str:

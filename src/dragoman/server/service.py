@@ -106,6 +106,14 @@ class Service:
                 "break it up."
             )
 
+    def check_weights(self, count: int) -> None:
+        """Raises :class:`TooLargeError` for more attention weights than one answer holds."""
+        if count > self.limits.attention_weights:
+            raise TooLargeError(
+                f"the answer would hold {count:,} attention weights and may hold {self.limits.attention_weights:,}; "
+                "send fewer or shorter sentences, or leave attention out."
+            )
+
     def sentences(self, served: Served, texts: Sequence[Sequence[Part]], terms: Terms | None = None) -> list[Sentence]:
         """The sentences of texts. Raises :class:`TooLargeError` for one that is too long, or holds too many terms."""
         found = []

@@ -86,14 +86,17 @@ class Worker:
                 self._tell(self._do_batch(next_, batches))
 
     def _do_alone(self, entry: Alone) -> None:
+        outcome: Any
         try:
-            self._tell([(entry, entry.work(self._translator))])
+            outcome = entry.work(self._translator)
         except GoneError as error:
-            self._tell([(entry, error)])
+            outcome = error
         except Exception as error:
-            self._tell([(entry, _told(error))])
+            outcome = _told(error)
+        # Counted before it is told: who has the answer finds it counted.
         if entry.sentence is not None and entry.sentence.found is not None:
             self._meter.tokens(entry.sentence.tokens, len(entry.sentence.found.ids))
+        self._tell([(entry, outcome)])
 
     def _do_batch(self, batch: Batch, batches: Batches) -> list[tuple[Entry, Any]]:
         """The requests that this batch completes, each with its sentences or its error."""

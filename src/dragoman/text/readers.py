@@ -55,6 +55,8 @@ def open_binary(path: str | Path) -> Iterator[Iterable[bytes]]:
 def decode_lines(stream: Iterable[bytes], name: str) -> Iterator[str]:
     """The lines of a binary stream as text; ``name`` stands in the error for a byte that is not UTF-8."""
     for number, line in enumerate(stream, 1):
+        if number == 1 and line.startswith(_GZIP):
+            raise DataError(f"{name} holds gzip data; unpack it first (gzip -dc), or give the .gz file by its name.")
         if number == 1 and line.startswith(_BOM):
             line = line[len(_BOM) :]
         line = line.removesuffix(b"\n").removesuffix(b"\r")

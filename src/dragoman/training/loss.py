@@ -15,9 +15,9 @@ from torch.autograd.function import once_differentiable
 
 from dragoman.training.products import multiply, multiply_rows, supported
 
-# Elements of a chunk [R,V]. On a CPU it should fit the cache, yet threads wait for each other once a chunk; on a GPU
-# few, large products are best.
-_CPU_ELEMENTS = 1 << 22
+# Elements of a chunk [R,V]. On a CPU it should fit the cache, and several times as much memory is at work with it; on a
+# GPU few, large products are best.
+_CPU_ELEMENTS = 1 << 21
 _GPU_ELEMENTS = 1 << 26
 # With fewer rows than this, reading the weight and its gradient once a chunk costs more than the products.
 _LEAST_ROWS = 512
@@ -90,7 +90,9 @@ class _ProjectedLoss(torch.autograd.Function):
         exact = torch.promote_types(hidden.dtype, torch.float32)
         matrix = weight.to(hidden.dtype)
         sums = _Gradients(hidden, weight, bias, exact, ctx.needs_input_grad)
-        buffer = torch.empty(min(rows, len(targets)), len(weight), dtype=exact, device=hidden.device)
+        # oneDNN has its own memory for each chunk's.
+        held = 0 if supported(hidden, matrix) else min(rows, len(targets))
+        buffer = torch.empty(held, len(weight), dtype=exact, device=hidden.device)
         nll = torch.zeros((), dtype=exact, device=hidden.device)
         loss = torch.zeros_like(nll)
         for begin in range(0, len(targets), rows):
@@ -109,6 +111,8 @@ class _ProjectedLoss(torch.autograd.Function):
             if sums.wanted:
                 softmax.scatter_add_(1, column, softmax.new_full((1, 1), smoothing - 1.0).expand_as(column))
                 sums.add(begin, part, matrix, softmax.sub_(smoothing / len(weight)) if smoothing else softmax)
+            # The next chunk finds their memory free, and in the cache.
+            del logits, softmax
         ctx.save_for_backward(sums.hidden, sums.weight, sums.bias)
         ctx.mark_non_differentiable(nll)
         return loss, nll
@@ -152,11 +156,11 @@ class _Gradients:
 
 
 def _project(part: Tensor, matrix: Tensor, bias: Tensor | None, out: Tensor) -> Tensor:
-    """``part`` [R,D] · ``matrix`` [V,D]ᵀ + ``bias`` [V], in ``out`` [R,V] but where oneDNN has its own memory.
+    """``part`` [R,D] · ``matrix`` [V,D]ᵀ + ``bias`` [V], in ``out`` [R,V] but where oneDNN multiplies.
 
     ``out`` may be of a wider type.
     """
-    if supported(part, matrix, out):
+    if supported(part, matrix):
         return multiply(part, matrix, bias)
     if out.dtype != part.dtype:
         out.copy_(part @ matrix.t())

@@ -146,7 +146,7 @@ class Trainer:
             tgt_tokens, tokens = self._agree(share)
             if self.stopped or self._ended():
                 break
-            self._update(share, tgt_tokens, tokens)
+            self.update(share, tgt_tokens, tokens)
             self._move(share)
             step = self.progress.step
             if self._due(self.config.valid_every, step, share.epoch_ends):
@@ -201,8 +201,11 @@ class Trainer:
             return contextlib.nullcontext()
         return torch.autocast(self.device.type, torch.bfloat16 if self.config.precision == "bf16" else torch.float16)
 
-    def _update(self, share: Share, tgt_tokens: int, tokens: int) -> None:
-        """One optimizer update: the gradient is divided once, by the target tokens of all batches of all ranks."""
+    def update(self, share: Share, tgt_tokens: int, tokens: int) -> None:
+        """One optimizer update: the gradient is divided once, by the target tokens of all batches of all ranks.
+
+        ``tokens`` counts those of both sides.
+        """
         loss_sum = nll_sum = 0.0
         # A rank without a batch takes part in the sum of the gradients with zeros.
         own: Sequence[Batch | None] = share.batches or [None]

@@ -12,6 +12,8 @@ from dragoman.translating.words import word_starts
 
 # Rounds of n tokens that are completed in search of n different words.
 _ROUNDS = 4
+# The likeliest tokens of all rounds are found by a beam as wide, which has a bound (``DecodeConfig.beam_size``).
+MOST_WORDS = 1000 // _ROUNDS
 
 
 def next_words(searcher: Searcher, job: Job, config: DecodeConfig, n: int, *, new_word: bool) -> list[Hypothesis]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from operator import index
 from typing import Any, cast
 
-from dragoman.errors import ConfigError, DataError
+from dragoman.errors import ConfigError, DataError, Setting
 from dragoman.translating.terms import Terms
 from dragoman.translation import Translation
 
@@ -91,8 +91,10 @@ def ids_of(tgt: object) -> list[int]:
         raise DataError("a target is neither a text, nor token ids, nor a Translation; give one of these.") from None
 
 
-def whole_number(name: str, value: Any) -> int:
-    """A number of at least 1. Raises :class:`ConfigError`."""
+def whole_number(name: str, value: Any, most: int | None = None) -> int:
+    """A number of at least 1 and at most ``most``. Raises :class:`ConfigError`."""
     if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-        raise ConfigError(f"{name} is {value!r}; give a whole number of at least 1.")
+        raise ConfigError(Setting(name), f" is {value!r}; give a whole number of at least 1.")
+    if most is not None and value > most:
+        raise ConfigError(Setting(name), f" is {value}; give at most {most}.")
     return value

@@ -5,6 +5,8 @@ Shapes: B sources, S source length, R rows of a decoding step, V vocabulary, M m
 
 from __future__ import annotations
 
+import functools
+import logging
 import math
 from collections.abc import Sequence
 from typing import Any, Literal, Protocol
@@ -16,8 +18,11 @@ from dragoman.bundle import Bundle
 from dragoman.config import ModelConfig
 from dragoman.decoding.step import log_probabilities
 from dragoman.engine import fast
+from dragoman.engine.engine import has_operators
 from dragoman.errors import ConfigError
 from dragoman.model.transformer import Transformer
+
+logger = logging.getLogger("dragoman")
 
 
 class Engine(Protocol):
@@ -67,11 +72,21 @@ class Ensemble:
 def make_engine(models: Sequence[Transformer], precision: str, *, compiled: bool = False) -> Engine:
     """What computes for some models: the fast step where there is one, ``compiled`` if asked for, else the model.
 
-    Raises :class:`ConfigError` for int8 where it cannot be had.
+    A warning says what bf16 loses on a processor that has the fast step. Raises :class:`ConfigError` for int8 where it
+    cannot be had.
     """
+    weights = [next(model.parameters()) for model in models]
+    if has_operators() and any(one.device.type == "cpu" and one.dtype == torch.bfloat16 for one in weights):
+        _warn_of_bf16()
     kind: Literal["fp32", "int8"] = "int8" if precision == "int8" else "fp32"
     engines: list[Engine] = [fast(model, kind, compile=compiled) for model in models]
     return engines[0] if len(engines) == 1 else Ensemble(engines)
+
+
+@functools.cache
+def _warn_of_bf16() -> None:
+    """Say once that there is no fast step (docs/howto/decode.md has what that costs)."""
+    logger.warning("bf16 on a processor runs without the fast engine and is seldom faster than fp32; int8 is.")
 
 
 def check_alike(bundles: Sequence[Bundle]) -> None:

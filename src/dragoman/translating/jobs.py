@@ -11,7 +11,7 @@ from functools import cached_property
 
 from dragoman.config import DecodeConfig, ModelConfig
 from dragoman.decoding import Phrase
-from dragoman.errors import ConfigError, DataError, nearest
+from dragoman.errors import ConfigError, DataError, Setting, nearest
 from dragoman.text.scripts import in_word, is_unspaced
 from dragoman.text.sentences import split_sentences
 from dragoman.text.tokenizer import TokenizerPair
@@ -121,6 +121,13 @@ class Intake:
         """Target ids without special tokens."""
         return self.tokenizers.tgt.encode(checked(text, line))
 
+    def check_minimum(self, config: DecodeConfig) -> None:
+        """Raises :class:`ConfigError` for a ``min_length`` that is above what the model's translations may have."""
+        if config.min_length > self.max_length and (self.bounded or config.max_length is None):
+            remedy = ("; lower it.",) if self.bounded else ("; lower it, or set ", Setting("max_length"), ".")
+            has = f" {config.min_length} is above the {self.max_length} target tokens that this model writes at most"
+            raise ConfigError(Setting("min_length"), has, *remedy)
+
     def limit(self, job: Job, config: DecodeConfig) -> int:
         """The most target tokens of a translation. Raises :class:`DataError` where its prefix has more."""
         limit = config.limit(len(self.with_special(job.source)))
@@ -129,7 +136,9 @@ class Intake:
         if len(job.prefix) > limit:
             raise DataError(
                 f"the prefix of line {job.line + 1} has {len(job.prefix)} tokens, and its translation may have "
-                f"{limit}; shorten the prefix or raise max_length."
+                f"{limit}; shorten the prefix or raise ",
+                Setting("max_length"),
+                ".",
             )
         return limit
 
@@ -144,12 +153,14 @@ class Intake:
             if token not in self._named:
                 known = nearest(token, list(self._named))
                 raise ConfigError(
-                    f'suppress: "{token}" is no token of the target vocabulary{known}; '
-                    "write tokens as a translation shows them."
+                    Setting("suppress"),
+                    f': "{token}" is no token of the target vocabulary{known}; '
+                    "write tokens as a translation shows them.",
                 )
             found |= self._named[token]
         if self.shape.eos_id in found:
-            raise ConfigError("suppress: a translation without its end token never ends; leave that token out.")
+            never = ": a translation without its end token never ends; leave that token out."
+            raise ConfigError(Setting("suppress"), never)
         return found
 
     @cached_property
@@ -212,7 +223,8 @@ class Intake:
             able = tuple(form for form in forms if not set(form).intersection(self.never))
             free = tuple(form for form in able if not suppressed.intersection(form))
             if able and not free:
-                raise ConfigError(f'suppress rules out a token of "{text}", which must appear; leave one of them out.')
+                clash = f' rules out a token of "{text}", which must appear; leave one of them out.'
+                raise ConfigError(Setting("suppress"), clash)
             if free:
                 inner = self._inner if in_word(text.rstrip()[-1]) else frozenset()
                 phrases.append(Phrase(free, count, inner))

@@ -1,9 +1,9 @@
 "use strict";
 // The attention view: showAttention(root, data) builds it below root.
 // data: {source, text, words, maps: [{kind, title, note, queries, keys, layers, heads, weights, query_words, key_words}]}
-// weights: base64 of 16-bit numbers, 65535 being 1, in the order layer, head, query, key.
+// languages, where they are known: {source, target}, codes. weights: base64 of 16-bit numbers, 65535 being 1, in the order layer, head, query, key.
 const showAttention = (root, data) => {
-  const { element, token, percent } = page;
+  const { element, token, percent, direction } = page;
   const MEAN = "mean";
   const state = { map: data.maps[0], words: data.words, raised: false, layer: 0, head: MEAN, query: 0, key: 0 };
   state.layer = state.map.layers - 1;
@@ -35,6 +35,11 @@ const showAttention = (root, data) => {
   const shown = (weight) => (state.raised ? Math.sqrt(weight) : weight);
   const headName = () => `layer ${state.layer + 1}, ${state.head === MEAN ? "mean of all heads" : `head ${state.head + 1}`}`;
 
+  // The sentence that queries and keys are of: its language and its writing direction.
+  const side = (name) => ({ lang: data.languages?.[name], dir: direction({ source: data.source, target: data.text }[name]) });
+  const asking = () => side(state.map.kind === "encoder" ? "source" : "target");
+  const answering = () => side(state.map.kind === "decoder" ? "target" : "source");
+
   // ---- the fixed parts
   const heads = element("div", { class: "scroll" });
   const strips = element("div");
@@ -49,8 +54,8 @@ const showAttention = (root, data) => {
   root.replaceChildren(
     element("header", {}, element("h1", {}, "Where the model looked"), page.themeButton(() => drawHeads())),
     element("dl", { class: "sentences" },
-      element("dt", {}, "Source"), element("dd", {}, token(data.source)),
-      element("dt", {}, "Translation"), element("dd", {}, token(data.text))),
+      element("dt", {}, "Source"), element("dd", { dir: direction(data.source) }, token(data.source, side("source").lang)),
+      element("dt", {}, "Translation"), element("dd", { dir: direction(data.text) }, token(data.text, side("target").lang))),
     element("div", { class: "controls" },
       page.segments("kind", "Attention", data.maps.map((map) => [map.kind, map.title]), state.map.kind, (kind) => {
         state.map = data.maps.find((map) => map.kind === kind);
@@ -73,7 +78,7 @@ const showAttention = (root, data) => {
     const [queries, keys] = labels();
     const room = Math.min(720, root.clientWidth - 100);
     const side = Math.max(30, Math.min(64, Math.floor(room / choices.length) - 5));
-    const height = Math.round(Math.max(20, Math.min(96, side * queries.length / keys.length)));
+    const height = Math.round(Math.max(24, Math.min(96, side * queries.length / keys.length)));
     const grid = element("div", { class: "heads" });
     grid.style.gridTemplateColumns = `auto repeat(${choices.length}, ${side}px)`;
     grid.append(element("span", { class: "edge", "aria-hidden": "true" }, "layer"),
@@ -127,11 +132,11 @@ const showAttention = (root, data) => {
     const cell = Math.max(wide < 600 ? 22 : 15, Math.min(38, Math.floor((wide - margin) / keys.length)));
     columns.classList.toggle("wide", cell * keys.length + margin > wide - heads.firstChild.offsetWidth - 60);
     const head = element("tr", { role: "row" }, element("td", { "aria-hidden": "true" }),
-      ...keys.map((key) => element("th", { scope: "col", role: "columnheader" }, element("span", { title: key }, token(key)))));
+      ...keys.map((key) => element("th", { scope: "col", role: "columnheader" }, element("span", { title: key }, token(key, answering().lang)))));
     head.firstChild.style.boxShadow = "none";
     cells = queries.map((query, q) => keys.map((key, k) => weightCell(q, k, query, key)));
     const body = queries.map((query, q) => element("tr", { role: "row" },
-      element("th", { scope: "row", role: "rowheader" }, element("span", { title: query }, token(query))), ...cells[q]));
+      element("th", { scope: "row", role: "rowheader" }, element("span", { title: query }, token(query, asking().lang))), ...cells[q]));
     const made = element("table", {
       class: `map${cell < 27 ? " bare" : ""}`, role: "grid", "aria-label": `${heading.textContent}: weights in percent`,
       onkeydown: move, onmouseover: (event) => point(event), onclick: (event) => point(event),
@@ -178,21 +183,25 @@ const showAttention = (root, data) => {
   let answers = [];
 
   function drawStrips(queries, keys) {
+    const [own, other] = [asking(), answering()];
     asked = queries.map((query, q) => element("button", {
       type: "button", tabindex: "-1", onclick: () => choose(q, best(q)),
-    }, token(query)));
-    answers = keys.map((key) => element("span", { class: "shade smooth" }, token(key)));
-    const bar = element("div", { class: "strip", role: "toolbar", "aria-label": state.map.asks, onkeydown: (event) => {
-      const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+    }, token(query, own.lang)));
+    answers = keys.map((key) => element("span", { class: "shade smooth" }, token(key, other.lang)));
+    const onwards = own.dir === "rtl" ? -1 : 1;
+    const bar = element("div", { class: "strip", dir: own.dir, role: "toolbar", "aria-label": state.map.asks });
+    bar.addEventListener("keydown", (event) => {
+      const step = { ArrowLeft: -onwards, ArrowRight: onwards }[event.key];
       const next = step && asked[state.query + step];
       if (!next) return;
       event.preventDefault();
       choose(state.query + step, best(state.query + step));
       next.focus();
-    } }, ...asked);
+    });
+    bar.append(...asked);
     strips.replaceChildren(
       element("div", { class: "quiet" }, state.map.asks), bar,
-      element("div", { class: "quiet" }, state.map.answers), element("div", { class: "strip" }, ...answers));
+      element("div", { class: "quiet" }, state.map.answers), element("div", { class: "strip", dir: other.dir }, ...answers));
   }
 
   const best = (q) => rows[q].reduce((top, weight, k) => (weight > rows[q][top] ? k : top), 0);
@@ -224,5 +233,10 @@ const showAttention = (root, data) => {
   drawHeads();
   drawMap();
   let pending = 0;
-  addEventListener("resize", () => { clearTimeout(pending); pending = setTimeout(drawMap, 150); });
+  const resized = () => {
+    clearTimeout(pending);
+    if (columns.isConnected) pending = setTimeout(drawMap, 150);
+    else removeEventListener("resize", resized);
+  };
+  addEventListener("resize", resized);
 };

@@ -12,10 +12,14 @@ const page = (() => {
     return made;
   }
 
-  // A token by itself, in its own writing direction; the sign for a space before it is faint.
-  const token = (text) => text.length > 1 && text.startsWith("▁")
-    ? element("bdi", { dir: "auto" }, element("span", { class: "faint" }, "▁"), text.slice(1))
-    : element("bdi", { dir: "auto" }, text);
+  // A token by itself, in its own writing direction; the sign for a space before it is faint. lang: of its language.
+  const token = (text, lang) => text.length > 1 && text.startsWith("▁")
+    ? element("bdi", { dir: "auto", lang }, element("span", { class: "faint" }, "▁"), text.slice(1))
+    : element("bdi", { dir: "auto", lang }, text);
+
+  // The writing direction of a text: that of its first letter.
+  const FROM_THE_RIGHT = /^\P{L}*[\p{sc=Adlm}\p{sc=Arab}\p{sc=Hebr}\p{sc=Mand}\p{sc=Nkoo}\p{sc=Rohg}\p{sc=Samr}\p{sc=Syrc}\p{sc=Thaa}]/u;
+  const direction = (text) => (FROM_THE_RIGHT.test(text) ? "rtl" : "ltr");
 
   const isDark = () => {
     const chosen = document.documentElement.dataset.theme;
@@ -30,7 +34,13 @@ const page = (() => {
       changed();
     } }, label());
     button.setAttribute("aria-label", "Switch between light and dark");
-    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { button.textContent = label(); changed(); });
+    const query = matchMedia("(prefers-color-scheme: dark)");
+    const follow = () => {
+      if (!button.isConnected) { query.removeEventListener("change", follow); return; }
+      button.textContent = label();
+      changed();
+    };
+    query.addEventListener("change", follow);
     return button;
   }
 
@@ -55,5 +65,5 @@ const page = (() => {
     return `${value >= 9.95 || value === 0 ? value.toFixed(0) : value.toFixed(1)} %`;
   };
 
-  return { element, token, themeButton, isDark, segments, checkbox, over, percent };
+  return { element, token, direction, themeButton, isDark, segments, checkbox, over, percent };
 })();

@@ -8,6 +8,7 @@ const showReplay = (root, data) => {
   };
   const [COLUMN, ROW, WIDTH, HEIGHT, TOP] = [146, 34, 122, 26, 28];
   const nodes = data.candidates;
+  const languages = data.languages ?? {};
   const steps = data.standings.length;
   const ended = nodes.map((_, place) => place).filter((place) => ["finished", "unfinished"].includes(nodes[place].fate));
   const state = { step: Math.min(1, steps), pruned: true, penalty: data.length_penalty, chosen: null, timer: 0 };
@@ -48,8 +49,8 @@ const showReplay = (root, data) => {
 
   root.replaceChildren(
     element("header", {}, element("h1", {}, "How the translation was found"), page.themeButton(() => {})),
-    element("p", {}, element("span", { class: "quiet" }, "Source "), token(data.source)),
-    element("p", {}, element("span", { class: "quiet" }, "Found "), token(data.text)),
+    element("p", {}, element("span", { class: "quiet" }, "Source "), token(data.source, languages.source)),
+    element("p", {}, element("span", { class: "quiet" }, "Found "), token(data.text, languages.target)),
     element("p", { class: "quiet" }, `Beam search keeps ${data.beam_size} ${data.beam_size === 1 ? "hypothesis" : "hypotheses"}. `
       + `Each step extends all of them by every token and looks at the best ${2 * data.beam_size}: the best `
       + `${data.beam_size} without an end go on, the rest is pruned.`),
@@ -61,7 +62,7 @@ const showReplay = (root, data) => {
     element("div", { class: "stack" },
       element("section", { class: "card", "aria-label": "Tree of hypotheses" }, tree,
         element("ul", { class: "legend" },
-          ...[["", "goes on; the more of the colour, the likelier"], ["pruned", "pruned"], ["finished", "finished with </s>"],
+          ...[["going", "goes on; the more of the colour, the likelier"], ["pruned", "pruned"], ["finished", "finished with </s>"],
             ["chosen", "the way to the best or the chosen one"]].map(([name, text]) =>
             element("li", { class: name }, element("i", { "aria-hidden": "true" }), text)))),
       element("div", { class: "pair" },
@@ -81,7 +82,7 @@ const showReplay = (root, data) => {
   function start() {
     if (state.step >= steps) go(1);
     play.textContent = "Pause";
-    state.timer = setInterval(() => { if (state.step >= steps) pause(); else go(state.step + 1); }, 900);
+    state.timer = setInterval(() => { if (state.step >= steps || !tree.isConnected) pause(); else go(state.step + 1); }, 900);
   }
 
   function pause() {
@@ -177,7 +178,7 @@ const showReplay = (root, data) => {
 
   function hypothesis(place) {
     return element("td", { class: "long" }, element("button", { type: "button", title: "Show its way in the tree", onclick: () => pick(place) },
-      token(words(place) || "(empty)")));
+      words(place) ? token(words(place), languages.target) : "(empty)"));
   }
 
   function drawTable() {

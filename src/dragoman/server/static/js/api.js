@@ -20,9 +20,18 @@ const post = (path, body, signal) => fetched(path, {
   method: "POST", body: JSON.stringify(body), signal, headers: { "Content-Type": "application/json", ...key.headers() },
 });
 
-export const get = async (path) => (await fetched(path, {})).json();
+// An answer that is no JSON is not the server's: a page of something between.
+async function read(answer) {
+  try {
+    return await answer.json();
+  } catch (error) {
+    throw reachable(error);
+  }
+}
 
-export const ask = async (path, body, signal) => (await post(path, body, signal)).json();
+export const get = async (path) => read(await fetched(path, { headers: key.headers() }));
+
+export const ask = async (path, body, signal) => read(await post(path, body, signal));
 
 // A translation while it is made: piece(text) for each piece; gives the whole answer.
 export async function stream(body, signal, piece) {

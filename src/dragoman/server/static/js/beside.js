@@ -26,14 +26,22 @@ export class Beside {
     Object.assign(part("beside"), { hidden: false, inert: false });
     part("beside-title").textContent = sentences.length > 1 ? `Sentence ${number + 1} of ${sentences.length}` : "This sentence";
     part("steps").hidden = sentences.length < 2;
-    part("back").disabled = number === 0;
-    part("on").disabled = number === sentences.length - 1;
+    this.steps(number, sentences.length - 1);
     part("sentence").textContent = sentence.source;
     speak(part("sentence"), source);
     const focused = part("found").contains(document.activeElement);
     part("found").replaceChildren(part("found").querySelector("legend"),
       ...sentence.found.map((wording, place) => this.row(wording, place, place === sentence.chosen, target)));
     if (focused) part("found").querySelector(":checked").focus();
+  }
+
+  // At either end a button has nothing to do; who stands on it goes on with the other one.
+  steps(number, last) {
+    const [back, on, focused] = [part("back"), part("on"), document.activeElement];
+    back.disabled = number === 0;
+    on.disabled = number === last;
+    if (focused === back && back.disabled) on.focus();
+    if (focused === on && on.disabled) back.focus();
   }
 
   row({ text, score, prefix }, place, chosen, language) {

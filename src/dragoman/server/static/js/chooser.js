@@ -62,7 +62,9 @@ export class Chooser {
     const own = models.find((one) => one.name === part("model").value).decode.beam_size;
     list(part("beam"), [["", `as set in the model (${own})`],
       ...BEAMS.map((beam) => [String(beam), beam === 1 ? "1: greedy" : `${beam} hypotheses`])]);
-    part("swap").disabled = !this.models.some((one) => one.source === this.target && one.target === this.source);
+    const back = this.models.some((one) => one.source === this.target && one.target === this.source);
+    part("swap").disabled = !back;
+    part("swap").title = back || this.source === AUTO ? "" : "No model here translates the other way";
   }
 
   swap(changed) {

@@ -11,6 +11,7 @@ import { Translated } from "./translated.js";
 
 const PAUSE = 600; // ms without a key before a text is translated by itself,
 const SHORT = 1000; // if it is not longer than so many characters
+const TOLD = 500; // characters of a translation that is read out as a whole when it is there
 
 const count = (number) => number.toLocaleString("en");
 
@@ -118,7 +119,8 @@ export class Desk {
       ?? detected.language} (${Math.round(detected.confidence)} %), ` : "";
     part("about").textContent = `${found}model ${model}, ${(milliseconds / 1000).toFixed(1)} s`;
     this.settle();
-    say(translated.text, translated.target);
+    if (translated.text.length <= TOLD) say(translated.text, translated.target);
+    else say(`Translated: ${count(translated.sentences.length)} sentences, ${count(translated.text.length)} characters.`);
   }
 
   refuse(error) {

@@ -1,5 +1,5 @@
 // What the page shares with the views (views/base.js): everything enters the page as text, never as markup.
-export const { element, isDark } = page;
+export const { direction, element, isDark } = page;
 
 // A probability or a share, in per cent.
 export const percent = (share) => (share < 0.001 ? "<0.1 %" : page.percent(share));

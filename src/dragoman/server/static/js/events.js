@@ -1,4 +1,4 @@
-// Server-sent events from the body of an answer: {name, data} for each, the data read as JSON.
+// Server-sent events from the body of an answer: {name, data} for each, the data read as JSON; what has none is passed by.
 export async function* eventsOf(answer) {
   const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
   let rest = "";
@@ -9,7 +9,7 @@ export async function* eventsOf(answer) {
       rest += value;
       const blocks = rest.split("\n\n");
       rest = blocks.pop();
-      for (const block of blocks) yield event(block);
+      yield* blocks.map(event).filter(({ data }) => data !== undefined);
     }
   } finally {
     reader.cancel().catch(() => {});
@@ -21,5 +21,5 @@ function event(block) {
     const colon = line.indexOf(":");
     return [line.slice(0, colon), line.slice(colon + 1).trimStart()];
   }));
-  return { name: fields.event, data: JSON.parse(fields.data) };
+  return { name: fields.event, data: fields.data && JSON.parse(fields.data) };
 }

@@ -105,7 +105,8 @@ export class Reading {
     const { wording } = sentence;
     wording.gaze ??= ask("v1/attention", { model, text: sentence.source, tgt: wording.text }, this.asking.signal)
       .then((data) => new Gaze(data, source));
-    wording.gaze.catch(() => { wording.gaze = null; });
+    // What is refused for good is not asked for at every word.
+    wording.gaze.catch((error) => { if (error.passes !== false) wording.gaze = null; });
     return wording.gaze;
   }
 
@@ -145,13 +146,15 @@ export class Reading {
 
   // ---- looking inside
   async inside(name) {
-    const { model, sentences } = this.translated;
+    const { model, sentences, source: from, target: to } = this.translated;
     const { source, wording } = sentences[this.number];
     const body = {
       attention: { model, text: source, tgt: wording.text },
       replay: { model, text: source, prefix: wording.prefix, options: this.search() },
     }[name];
-    await this.asked(async (signal) => openView(name, await ask(`v1/${name}`, body, signal)), () => this.inside(name));
+    await this.asked(async (signal) => {
+      openView(name, await ask(`v1/${name}`, body, signal), { source: from, target: to });
+    }, () => this.inside(name));
   }
 
   // Do what asks the server; a refusal is shown, with again as the way to try it once more.

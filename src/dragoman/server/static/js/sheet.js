@@ -5,7 +5,9 @@ import { element, part, speak } from "./dom.js";
 export class Sheet {
   constructor(changed) {
     [this.field, this.mirror] = [part("text"), part("mirror")];
-    this.field.addEventListener("input", () => { this.plain(); changed(); });
+    // Letters on the way to a character of another script are no text yet.
+    this.field.addEventListener("input", ({ isComposing }) => { this.plain(); if (!isComposing) changed(); });
+    this.field.addEventListener("compositionend", () => changed());
     this.plain();
   }
 

@@ -6,10 +6,16 @@ const VIEWS = {
   replay: { title: "How the search went", show: (root, data) => showReplay(root, data) },
 };
 
-export function openView(name, data) {
+// languages: {source, target}, codes.
+export function openView(name, data, languages) {
   const [dialog, inside] = [part("view"), part("inside")];
   dialog.setAttribute("aria-label", VIEWS[name].title);
   dialog.addEventListener("close", () => inside.replaceChildren(), { once: true });
   dialog.showModal();
-  VIEWS[name].show(inside, data); // they measure the room that they have
+  try {
+    VIEWS[name].show(inside, { ...data, languages }); // they measure the room that they have
+  } catch (error) {
+    dialog.close();
+    throw error;
+  }
 }

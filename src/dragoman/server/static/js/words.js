@@ -1,5 +1,5 @@
 // The translation as words: shaded by how sure the model is, one tab stop, arrow keys from word to word.
-import { element, part, speak } from "./dom.js";
+import { direction, element, part, speak } from "./dom.js";
 
 const LEVELS = [[0.9, 4], [0.7, 3], [0.4, 2], [0, 1]];
 const level = (confidence) => LEVELS.find(([least]) => confidence >= least)[1];
@@ -101,7 +101,7 @@ export class Words {
   key(spot, event) {
     if (event.ctrlKey || event.altKey || event.metaKey) return;
     const here = this.spots.indexOf(spot);
-    const onwards = getComputedStyle(this.root).direction === "rtl" ? "ArrowLeft" : "ArrowRight";
+    const onwards = direction(spot.element.parentElement.textContent) === "rtl" ? "ArrowLeft" : "ArrowRight";
     const backwards = onwards === "ArrowLeft" ? "ArrowRight" : "ArrowLeft";
     const first = (sentence) => this.spots.findIndex((one) => one.sentence === sentence);
     const target = {

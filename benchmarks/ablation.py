@@ -1,0 +1,97 @@
+"""What each choice of a recipe gives: the recipe again and again for the same time, one thing changed in each run.
+
+    python benchmarks/ablation.py [RECIPE] --data DIR --out RUNS [--minutes 12] [--only NAME ...]
+
+DIR is the recipe's data.dir. The runs lie under RUNS and are trained one after the other with one thread, each in a
+process of its own. A run that has its test scores already is not trained again and one that was stopped goes on, so
+the script can be stopped and called again. It prints one row for each run: updates and epochs that fitted into the
+time, the best validation loss, BLEU and chrF of the recipe's test set, and the difference of BLEU to the recipe as it
+stands. So much less time than the recipe's favours what learns fast: the differences are those of a short training.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+RECIPE = Path(__file__).parent.parent / "recipes" / "multi30k-en-de.yaml"
+BASE = "as it stands"
+# Of one run: a name for the table, and what it changes.
+VARIANTS: dict[str, list[str]] = {
+    BASE: [],
+    "no BPE-dropout": ["tokenizer.bpe_dropout=0.0"],
+    "BPE-dropout 0.1": ["tokenizer.bpe_dropout=0.1"],
+    "a vocabulary of 3,000": ["tokenizer.vocab_size=3000"],
+    "a vocabulary of 10,000": ["tokenizer.vocab_size=10000"],
+    "no average of the weights": ["train.ema=null"],
+    "the last 5 checkpoints averaged": ["train.ema=null", "train.average_last=5", "train.save_every=150"],
+    "post-norm": ["model.norm_first=false", "model.final_norm=false"],
+    "rotary positions": ["model.positions=rotary"],
+    "embeddings tied in the decoder alone": ["model.tie_embeddings=decoder", "tokenizer.joint=false"],
+    "dropout 0.1": ["model.dropout=0.1"],
+    "no label smoothing": ["train.label_smoothing=0.0"],
+    "rate 0.002": ["train.lr=0.002"],
+    "inverse square root of the step": ["train.schedule=inverse_sqrt"],
+    "batches twice as large": ["train.batch_tokens=5120"],
+    "d_model 192, d_ff 384": ["model.d_model=192", "model.d_ff=384"],
+    "SwiGLU and RMS norm": ["model.feed_forward=swiglu", "model.norm=rms"],
+}
+
+
+def finished(run: Path) -> dict[str, Any] | None:
+    """The scores of a run that has ended: its last update, best validation loss, test BLEU and chrF."""
+    path = run / "metrics.jsonl"
+    rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.exists() else []
+    tests = [row for row in rows if row["kind"] == "test"]
+    if not tests:
+        return None
+    checks = [row for row in rows if row["kind"] == "valid"]
+    return {**checks[-1], "loss": min(row["loss"] for row in checks), "bleu": tests[-1]["bleu"],
+            "chrf": tests[-1]["chrf"]}  # fmt: skip
+
+
+def train(recipe: Path, data: Path, minutes: float, changes: list[str], run: Path) -> None:
+    """Train one run to its end, or go on with one that was stopped."""
+    settings = [f"data.dir={data}", f"train.max_minutes={minutes}", "train.threads=1", *changes]
+    command = [sys.executable, "-m", "dragoman", "train", str(recipe), *settings, "--out", str(run)]
+    if (run / "checkpoints").exists():
+        command.append("--resume")
+    log = run.with_suffix(".log")
+    with log.open("a", encoding="utf-8") as file:
+        done = subprocess.run(command, stderr=file, stdout=file, check=False)
+    if done.returncode:
+        sys.exit(f"The run {run.name} ended with exit code {done.returncode}; {log} says why.")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("recipe", type=Path, nargs="?", default=RECIPE)
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--minutes", type=float, default=12.0)
+    parser.add_argument("--only", nargs="+", choices=list(VARIANTS), default=list(VARIANTS), metavar="NAME")
+    args = parser.parse_args()
+    args.out.mkdir(parents=True, exist_ok=True)
+    print("| changed | updates | epochs | validation loss | BLEU | chrF | BLEU beside the recipe's |")
+    print("| --- | ---: | ---: | ---: | ---: | ---: | ---: |", flush=True)
+    base = None
+    for name in args.only:
+        run = args.out / "".join(letter if letter.isalnum() else "-" for letter in name.lower())
+        if finished(run) is None:
+            train(args.recipe, args.data, args.minutes, VARIANTS[name], run)
+        scores = finished(run)
+        if scores is None:
+            sys.exit(f"The run {run} has no test scores: the recipe must name data.test.")
+        base = scores["bleu"] if name == BASE else base
+        beside = "" if base is None or name == BASE else f"{scores['bleu'] - base:+.1f}"
+        cells = [name, f"{scores['step']:,}", f"{scores['epoch']:.1f}", f"{scores['loss']:.3f}",
+                 f"{scores['bleu']:.2f}", f"{scores['chrf']:.2f}", beside]  # fmt: skip
+        print(f"| {' | '.join(cells)} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
