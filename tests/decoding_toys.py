@@ -129,7 +129,7 @@ def plain_greedy(toy: Toy, source: int, eos_id: int, limit: int) -> list[int]:
 
 
 def plain_beam(toy: Toy, source: int, config: DecodeConfig, eos_id: int, limit: int) -> list[list[int]]:
-    """Beam search by lists, one sentence, always to the limit: the stopping rule must not change what is found."""
+    """Beam search by lists, one sentence, to the limit unless ``stop_after`` have ended: no other rule may matter."""
     beams: list[tuple[float, tuple[int, ...]]] = [(0.0, ())]
     ended: list[tuple[float, tuple[int, ...]]] = []
     for n in range(1, limit + 1):
@@ -144,5 +144,7 @@ def plain_beam(toy: Toy, source: int, config: DecodeConfig, eos_id: int, limit: 
         beams = [one for one in candidates if one[1][-1] != eos_id][: config.beam_size]
         if n == limit:
             ended += beams
+        elif 0 < config.stop_after <= len(ended) and len(ended) >= config.n_best:
+            break
     ended.sort(key=lambda one: -one[0] / norm(config, len(one[1])))
     return [list(tokens) for _, tokens in ended[: config.n_best]]

@@ -94,6 +94,7 @@ def cases(draw: st.DrawFn, *, largest_beam: int = 5) -> tuple[Toy, DecodeConfig,
         length_norm=draw(st.sampled_from(NORMS)),
         length_penalty=draw(st.sampled_from(PENALTIES)),
         n_best=draw(st.integers(1, beam_size)),
+        stop_after=draw(st.sampled_from([0, 0, 1, 2, 5])),
     )
     toy = Toy.random(draw(st.integers(0, 10**6)), vocabulary, whole=draw(st.booleans()))
     limits = draw(st.lists(st.integers(1, 8), min_size=1, max_size=4))
@@ -339,3 +340,23 @@ def test_a_row_without_any_probability_is_an_error() -> None:
 def test_impossible_limits_are_an_error(limits: list[int], said: str) -> None:
     with pytest.raises(DataError, match=said):
         search(Toy.random(0, 4), 2, DecodeConfig(), END, limits)
+
+
+def test_a_search_that_stops_early_takes_fewer_steps() -> None:
+    """And what it finds is no better."""
+    steps = []
+
+    class Counting(Toy):
+        def step(self, *arguments: Any) -> Any:
+            steps.append(1)
+            return super().step(*arguments)
+
+    found = {}
+    for stop_after in (0, 1, 2):
+        steps.clear()
+        toy = Counting.random(3, 6)
+        config = DecodeConfig(beam_size=4, length_penalty=1.7, stop_after=stop_after)
+        ((best,),) = search(toy, 1, config, 2, 12)
+        found[stop_after] = len(steps), best.score
+    assert found[1][0] < found[2][0] < found[0][0]
+    assert found[1][1] <= found[2][1] <= found[0][1]

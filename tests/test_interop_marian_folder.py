@@ -15,6 +15,7 @@ from dragoman.bundle import Bundle, read_tensors
 from dragoman.config import DecodeConfig
 from dragoman.errors import ConversionError
 from dragoman.interop import marian_folder
+from dragoman.interop.marian_decode import generation_config
 from marian_folders import OURS, TEXTS, THEIRS, load_theirs, our_bundle, their_folder, their_tokenizer
 from tolerances import FLOAT32, FLOAT64
 
@@ -85,6 +86,11 @@ def test_what_their_search_cannot_be_told_stands_in_the_card(tmp_path: Path) -> 
     assert (tmp_path / "README.md").read_text() == "# A card\n"
     settings = json.loads((tmp_path / "generation_config.json").read_text())
     assert (settings["num_beams"], settings["early_stopping"], settings["max_length"]) == (4, "never", 21)
+    for stop_after, early in ((0, "never"), (1, True), (4, True), (5, "never")):
+        decode = DecodeConfig(beam_size=4, stop_after=stop_after)
+        assert generation_config(decode, 20, [], {})["early_stopping"] == early
+    for decode in (DecodeConfig(beam_size=1, stop_after=1), DecodeConfig(beam_size=2, sample=True, stop_after=2)):
+        assert generation_config(decode, 20, [], {})["early_stopping"] is False
     marian_folder.save_folder(our_bundle(decode=DecodeConfig(beam_size=2, length_penalty=0.8)), tmp_path)
     card = (tmp_path / "README.md").read_text()
     assert "n^0.8 there, and by ((5+n)/6)^0.8 (gnmt) here" in card

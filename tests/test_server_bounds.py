@@ -18,6 +18,7 @@ from dragoman.config import DecodeConfig
 from dragoman.server.errors import bounded
 from dragoman.server.limits import Limits
 from dragoman.server.looks import weights_of
+from dragoman.server.problems import quoted
 from serving import Server, fine, refused, serving
 
 LAYERS = {"n_encoder_layers": 5, "n_decoder_layers": 6, "n_heads": 8}
@@ -206,6 +207,7 @@ def test_headers_and_forms_are_repeated_little(server: Server) -> None:
 
 
 def test_a_sentence_is_bounded() -> None:
+    assert [quoted(text) for text in ("k" * 60, "k" * 61, '"\n')] == [f'"{"k" * 60}"', f'"{"k" * 59}…"', r'"\"\n"']
     short = 'term 1 has "a" and "b" beside it; change one of them, or leave it out, or do something else altogether.'
     assert bounded(short) == short
     assert bounded(f'no "{"x" * 60}" and no "{"y" * 61}".') == f'no "{"x" * 60}" and no "{"y" * 59}…".'

@@ -40,8 +40,8 @@ logger = logging.getLogger("dragoman")
 # The type that weights are read in; int8 is made of float32.
 _DTYPES = {"fp32": torch.float32, "int8": torch.float32, "bf16": torch.bfloat16}
 
-# Source tokens of a batch, padding included. On one CPU core a model of 2 million parameters with a beam of 5 takes a
-# tenth less than with 2,048, since there are fewer steps with few rows, and a batch stays small beside the model.
+# Source tokens of a batch, padding included. With a beam of 5 a model of 2 million parameters takes 8 to 10 % less time
+# on one CPU core than with 2,048, there being fewer steps with few rows, and 110 MB more (docs/results.md).
 BATCH_TOKENS = 4096
 
 Report = Callable[[int], None]

@@ -31,6 +31,9 @@ def translate(
     n_best: Annotated[
         int | None, typer.Option(min=1, help="Up to N translations of each line, as INDEX ||| TEXT ||| SCORE.")
     ] = None,
+    stop_after: Annotated[
+        int | None, typer.Option(min=0, help="End a search once N hypotheses have ended; 0: when none can still win.")
+    ] = None,
     batch_tokens: Annotated[int | None, typer.Option(min=1, help="Source tokens of a batch, padding included.")] = None,
     sample: Annotated[bool, typer.Option("--sample", help="Draw at random in place of searching.")] = False,
     temperature: Annotated[float | None, typer.Option(help="Of the drawing: below 1 is more careful.")] = None,
@@ -93,6 +96,7 @@ def translate(
         "beam_size": beam_size,
         "length_penalty": length_penalty,
         "n_best": n_best,
+        "stop_after": stop_after,
         "sample": sample or None,
         "temperature": temperature,
         "top_k": top_k,

@@ -26,10 +26,11 @@ class BeamSearch:
 
     A step takes the best 2·``beam_size`` candidates of a sentence. ``</s>`` finishes a hypothesis only where it is
     among the first ``beam_size`` of them; the best ``beam_size`` others go on. A sentence's search ends when no
-    open hypothesis can still be among its ``n_best``, with ``beam_size`` 1 (greedy) at its first ``</s>``, and in
-    any case after ``limits[i]`` target tokens (``</s>`` counts), where the open hypotheses compete unfinished. Of
-    equal candidates the earlier hypothesis and the lower id win. Where the rules leave a sentence nothing to go on
-    with and nothing has finished, its hypotheses end as they are, unfinished.
+    open hypothesis can still be among its ``n_best``, or once it has these and ``stop_after`` (if not 0) have
+    finished; with ``beam_size`` 1 (greedy) at its first ``</s>``, and in any case after ``limits[i]`` target tokens
+    (``</s>`` counts), where the open hypotheses compete unfinished. Of equal candidates the earlier hypothesis and
+    the lower id win. Where the rules leave a sentence nothing to go on with and nothing has finished, its hypotheses
+    end as they are, unfinished.
     """
 
     def __init__(self, config: DecodeConfig, rules: Rules, eos_id: int, limits: Sequence[int]) -> None:

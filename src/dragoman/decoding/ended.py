@@ -48,6 +48,7 @@ class Sentence:
         self.config = config
         self.limit = limit
         self.best: list[Ended] = []
+        self.finished = 0
 
     def offer(
         self,
@@ -60,6 +61,7 @@ class Sentence:
         unmet: tuple[int, ...] = (),
     ) -> None:
         """Keep what ended if it is among the best; of equal ones the earlier stays in front."""
+        self.finished += finished
         score = logprob / length_norm(self.config, n + (last is not None))
         ended = Ended(score, logprob, row, n, last, finished, unmet)
         if self.is_full and ended.rank >= self.best[-1].rank:
@@ -68,9 +70,14 @@ class Sentence:
         del self.best[self.config.n_best :]
 
     def is_decided(self, logprob: float, n: int) -> bool:
-        """Whether an open hypothesis of ``n`` tokens, the best having ``logprob``, can no longer be among the best."""
+        """Whether the search is over: nothing open can still be among the best, or ``stop_after`` have finished.
+
+        The open hypotheses have ``n`` tokens, the best of them ``logprob``.
+        """
         if not self.is_full or self.best[-1].unmet:
             return False
+        if 0 < self.config.stop_after <= self.finished:
+            return True
         return self.best[-1].score >= best_reachable(self.config, logprob, n, self.limit)
 
     @property

@@ -119,6 +119,13 @@ def _differences(given: Mapping[str, Any], drawn: bool) -> list[str]:
     return found
 
 
+def _early(decode: DecodeConfig) -> bool | str:
+    """``early_stopping``: true ends a search once ``num_beams`` have finished, "never" when none can still win."""
+    if decode.beam_size == 1 or decode.sample:
+        return False
+    return True if 0 < decode.stop_after <= decode.beam_size else "never"
+
+
 def generation_config(
     decode: DecodeConfig, longest: int, banned: Collection[int], ids: Mapping[str, int]
 ) -> dict[str, Any]:
@@ -134,7 +141,7 @@ def generation_config(
         "num_beams": 1 if decode.sample else decode.beam_size,
         "num_return_sequences": decode.n_best,
         "length_penalty": 0.0 if decode.length_norm == "none" else decode.length_penalty,
-        "early_stopping": "never" if decode.beam_size > 1 and not decode.sample else False,
+        "early_stopping": _early(decode),
         "max_length": limit + 1,
         "bad_words_ids": [[index] for index in sorted(banned)],
         "renormalize_logits": decode.renormalize,

@@ -55,6 +55,9 @@ class DecodeOptions(BaseModel):
 
     beam_size: int | None = Field(default=None, ge=1, le=16, description="Hypotheses kept; 1 is greedy.")
     n_best: int | None = Field(default=None, ge=1, le=16, description="Translations; no more than beam_size.")
+    stop_after: int | None = Field(
+        default=None, ge=0, le=1024, description="End a search once so many hypotheses have ended; 0: exact."
+    )
     length_norm: Literal["gnmt", "power", "none"] | None = Field(default=None)
     length_penalty: float | None = Field(default=None, ge=-10, le=10, description="Exponent of the length norm.")
     max_length: int | None = Field(default=None, ge=1, le=1024, description="Target tokens, at most.")
