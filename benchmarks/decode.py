@@ -132,7 +132,9 @@ def compare_end_to_end(args: argparse.Namespace, scratch: Path) -> None:
     for threads in args.threads:
         clock = "wall" if args.wall or threads > 1 else "cpu"
         workers = {key: contestant(*key, folder, threads) for key in field}
-        result = take_turns(workers, {"kind": "translate", "texts": texts, "beam": 5}, args.rounds, 1)
+        result = take_turns(
+            workers, {"kind": "translate", "texts": texts, "beam": 5, "stop_after": args.stop_after}, args.rounds, 1
+        )
         report(f"end to end {threads}t", result, clock, 0)
         for worker in workers.values():
             worker.close()
@@ -151,6 +153,9 @@ def main() -> None:
     parser.add_argument("--data", type=Path, help="a text file, for the lengths of the sources")
     parser.add_argument("--wall", action="store_true", help="wall seconds with one thread too")
     parser.add_argument("--end-to-end", type=Path, metavar="MODEL", help="a model directory: text to text instead")
+    parser.add_argument(
+        "--stop-after", type=int, default=0, help="dragoman's setting, end to end; 5 is the peers' own stopping rule"
+    )
     parser.add_argument("--src", type=Path)
     parser.add_argument("--ref", type=Path)
     args = parser.parse_args()

@@ -55,12 +55,13 @@ class Ours:
         )
         return [best[0].tokens for best in found]
 
-    def translate(self, texts: list[str], beam: int) -> list[str]:
+    def translate(self, texts: list[str], beam: int, stop_after: int) -> list[str]:
         from dragoman import Translator
 
         if self.translator is None:
             self.translator = Translator.load(self.folder, device="cpu", precision=self.precision)
-        options = {"length_norm": "power", "length_penalty": 1.0, "max_length_ratio": 2.0, "max_length_extra": 10}
+        options: dict[str, Any] = {"length_norm": "power", "length_penalty": 1.0, "stop_after": stop_after}
+        options |= {"max_length_ratio": 2.0, "max_length_extra": 10}
         return [one.text for one in self.translator.translate(texts, beam_size=beam, **options)]
 
 
@@ -75,7 +76,7 @@ class Peer:
 
         self.config, self.tokenizers = read_config(folder)[1], TokenizerPair.load(folder)
 
-    def translate(self, texts: list[str], beam: int) -> list[str]:
+    def translate(self, texts: list[str], beam: int, stop_after: int) -> list[str]:
         from dragoman.text.batching import ordered_batches
 
         sources = [self.tokenizers.src.encode(text) for text in texts]
