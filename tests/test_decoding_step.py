@@ -53,6 +53,19 @@ def test_equal_values_in_a_large_vocabulary_give_the_lower_ids() -> None:
     assert best_tokens(numbers, 4)[1].tolist() == [[40_000, 0, 1, 2], [7, 49_999, 0, 1]]
 
 
+def test_where_nothing_can_come_the_places_still_exist(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The last group of tokens is not full, and all that is in it is dead."""
+    monkeypatch.setattr(candidates, "_SMALL", 0)
+    for vocabulary in (193, 200, 255, 330):
+        for alive in (0, 1, 3):
+            logprobs = torch.full((2, vocabulary), -math.inf)
+            logprobs[0, :alive] = -1.0
+            found = best_candidates(logprobs, np.zeros((2, 1)), 2)
+            assert np.isfinite(found.sums).sum(1).tolist() == [min(alive, 2), 0]
+            assert found.rows.tolist() == [[0, 0], [1, 1]]
+            assert (found.tokens < vocabulary).all()
+
+
 @settings(max_examples=150)
 @given(
     shape=st.tuples(st.integers(1, 3), st.integers(1, 3), st.integers(1, 900)),

@@ -70,11 +70,11 @@ def _best_of_groups(logprobs: Tensor, sums: Tensor, count: int) -> tuple[Tensor,
     best = _largest((maxima.double() + sums.view(rows, 1)).view(n, width * groups), count)
     hypothesis, group = best // groups, best % groups
     tokens = group[:, :, None] * _GROUP + torch.arange(_GROUP, device=logprobs.device)
-    places = hypothesis[:, :, None] * vocabulary + tokens
-    offset = width * vocabulary * torch.arange(n, device=logprobs.device)[:, None, None]
     inside = tokens < vocabulary
-    at = (places + offset) * inside
-    values = logprobs.view(-1)[at].double() + sums.gather(1, hypothesis)[:, :, None]
+    # What lies behind the last token is never finite, but may be taken where too little is; its place has to exist.
+    places = (hypothesis[:, :, None] * vocabulary + tokens) * inside
+    offset = width * vocabulary * torch.arange(n, device=logprobs.device)[:, None, None]
+    values = logprobs.view(-1)[places + offset].double() + sums.gather(1, hypothesis)[:, :, None]
     values = values.masked_fill_(~inside, float("-inf")).view(n, -1)
     chosen = _largest(values, count)
     values, order = values.gather(1, chosen).sort(1, descending=True)
