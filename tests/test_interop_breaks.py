@@ -620,8 +620,10 @@ def test_a_signal_waits_for_the_end_of_a_block(number: signal.Signals) -> None:
 def test_a_signal_during_the_comparison_leaves_nothing(tmp_path: Path, number: signal.Signals, code: int) -> None:
     save_bundle(make_bundle(), tmp_path / "model")
     script = f"""
-import os, sys, time
+import os, signal, sys, time
 from dragoman.interop import check
+# A shell that starts the tests in the background has them ignore it.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 def strike(config):
     os.kill(os.getpid(), {int(number)})
     for _ in range(1000): time.sleep(0.01)

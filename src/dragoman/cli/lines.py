@@ -122,5 +122,5 @@ def _plain(raw: IO[bytes]) -> Iterator[IO[str]]:
 @contextlib.contextmanager
 def _packed(raw: IO[bytes]) -> Iterator[IO[str]]:
     """Text that goes into ``raw`` as gzip; without name and time in it, the same text makes the same bytes."""
-    with gzip.GzipFile("", "wb", 6, raw, mtime=0) as packed, _plain(packed) as stream:  # type: ignore[arg-type]
+    with gzip.GzipFile("", "wb", 6, raw, mtime=0) as packed, _plain(packed) as stream:  # type: ignore[arg-type]  # a binary file
         yield stream
