@@ -202,6 +202,9 @@ def test_bad_prefixes(translator: Translator) -> None:
         translator.translate(["a", "b"], prefix=["c"])
     with pytest.raises(DataError, match="2 texts need as many prefixes"):
         translator.translate(["a", "b"], prefix="ab")  # type: ignore[call-overload]
+    for odd in (5, b"c", [5], object()):
+        with pytest.raises(DataError, match="a prefix is a "):
+            translator.translate("a", prefix=odd)  # type: ignore[call-overload]
     long = "Ein sehr langer Anfang"
     tokens = len(translator.bundle.tokenizers.tgt.encode(long))
     message = f"the prefix of line 8 has {tokens} tokens, and its translation may have 3; shorten the prefix or raise"

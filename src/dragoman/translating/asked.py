@@ -36,11 +36,9 @@ class Request:
     ) -> Request:
         """What ``translate`` was given, for one text or several. Raises :class:`DataError` for what does not fit."""
         texts, single = texts_of(text), isinstance(text, str)
-        prefixes = [prefix] if single and isinstance(prefix, str) else prefix
-        if isinstance(prefixes, str) or (prefixes is not None and len(cast("list[str]", prefixes)) != len(texts)):
+        prefixes = None if prefix is None else texts_of(prefix, "prefix")
+        if prefixes is not None and (len(prefixes) != len(texts) or (isinstance(prefix, str) and not single)):
             raise DataError(f"{len(texts)} texts need as many prefixes; give a list of that length.")
-        if prefixes is not None:
-            prefixes = texts_of(prefixes, "prefix")
         phrases = None
         if constraints is not None:
             each = [constraints] if single else _listed(constraints)
