@@ -335,13 +335,15 @@ class DecodeConfig(Config):
     beam_size: Annotated[int, Field(ge=1, le=1000)] = Field(5, description="hypotheses kept; 1: greedy")
     length_norm: Literal["gnmt", "power", "none"] = Field("gnmt", description="((5+n)/6)^A (Wu et al. 2016), n^A or 1")
     length_penalty: Annotated[float, Field(ge=-10.0, le=10.0)] = Field(1.0, description="the exponent A")
-    n_best: Positive = Field(1, description="translations returned per sentence")
+    n_best: Annotated[int, Field(ge=1, le=1000)] = Field(1, description="translations returned per sentence")
     stop_after: Count = Field(0, description="end once so many hypotheses have ended; 0: when nothing open can win")
-    max_length_ratio: Annotated[float, Field(ge=0.0)] = Field(2.0, description="target tokens per source token")
+    max_length_ratio: Annotated[float, Field(ge=0.0, le=1000.0)] = Field(
+        2.0, description="target tokens per source token"
+    )
     max_length_extra: Count = Field(10, description="target tokens on top of the ratio")
     max_length: Positive | None = Field(None, description="target tokens; where set, in place of ratio and extra")
     min_length: Count = Field(0, description="target tokens before the end may come, whatever ratio and extra allow")
-    min_length_ratio: Annotated[float, Field(ge=0.0)] = Field(
+    min_length_ratio: Annotated[float, Field(ge=0.0, le=1000.0)] = Field(
         0.0, description="target tokens per source token before the end may come; the larger of both counts"
     )
     sample: bool = Field(False, description="draw tokens at random in place of searching")

@@ -35,7 +35,8 @@ async def read(request: Request, limits: Limits, clock: Clock) -> bytes:
     for one that is packed.
     """
     said = request.headers.get("content-length", "0")
-    if not said.isdecimal() or int(said) > limits.max_body:
+    # Python turns no more than 4,300 digits into a number, leading zeros among them.
+    if not said.isdecimal() or len(said.lstrip("0")) > 20 or int(said.lstrip("0") or "0") > limits.max_body:
         raise _too_large(limits)
     task, late = asyncio.current_task(), False
     assert task is not None  # every request has one
