@@ -205,6 +205,11 @@ def test_bad_prefixes(translator: Translator) -> None:
     for odd in (5, b"c", [5], object()):
         with pytest.raises(DataError, match="a prefix is a "):
             translator.translate("a", prefix=odd)  # type: ignore[call-overload]
+    never = translator.bundle.tokenizers.tgt.vocabulary()[translator.bundle.tokenizers.tgt.encode("Ein")[0]]
+    assert translator.translate("a", prefix="Ein", suppress=(never,)).text.startswith("Ein")
+    assert translator.translate("a", prefix="Ein", renormalize=True).text.startswith("Ein")
+    with pytest.raises(DataError, match="line 1 has a token that never comes by itself, to which renormalize gives no"):
+        translator.translate("a", prefix="Ein", suppress=(never,), renormalize=True)
     long = "Ein sehr langer Anfang"
     tokens = len(translator.bundle.tokenizers.tgt.encode(long))
     message = f"the prefix of line 8 has {tokens} tokens, and its translation may have 3; shorten the prefix or raise"

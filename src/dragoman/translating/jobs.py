@@ -129,7 +129,7 @@ class Intake:
             raise ConfigError(Setting("min_length"), has, *remedy)
 
     def limit(self, job: Job, config: DecodeConfig) -> int:
-        """The most target tokens of a translation. Raises :class:`DataError` where its prefix has more."""
+        """The most target tokens of a translation. Raises :class:`DataError` for a prefix that cannot be forced."""
         limit = config.limit(len(self.with_special(job.source)))
         if self.bounded or config.max_length is None:
             limit = min(limit, self.max_length)
@@ -139,6 +139,12 @@ class Intake:
                 f"{limit}; shorten the prefix or raise ",
                 Setting("max_length"),
                 ".",
+            )
+        if config.renormalize and set(job.prefix).intersection(self.forbidden(config)):
+            raise DataError(
+                f"the prefix of line {job.line + 1} has a token that never comes by itself, to which ",
+                Setting("renormalize"),
+                " gives no probability; leave one of them out.",
             )
         return limit
 
