@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Self
 
 import typer
 
-from dragoman.errors import UsageError
+from dragoman.errors import DataError, UsageError
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bar
@@ -39,6 +39,8 @@ class _Stderr(logging.Handler):
 
 def set_up_streams() -> None:
     """Data on standard output in UTF-8 with plain line feeds; our log on standard error, from INFO up."""
+    if sys.stderr is None:  # closed by whoever started us; what we would say is no reason to end
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115  # for as long as the process lives
     if hasattr(sys.stdout, "reconfigure"):
         sys.stdout.reconfigure(encoding="utf-8", newline="\n")
     logger.addHandler(_Stderr())
@@ -134,7 +136,11 @@ def read_text(path: str) -> Iterator[str]:
     """The lines of a text file (plain or .gz), or of standard input for ``-``; strict UTF-8."""
     from dragoman.text.readers import decode_lines, read_lines
 
-    return decode_lines(sys.stdin.buffer, "standard input") if path == "-" else read_lines(path)
+    if path != "-":
+        return read_lines(path)
+    if sys.stdin is None:
+        raise DataError("standard input is closed; give a file, or open it.")
+    return decode_lines(sys.stdin.buffer, "standard input")
 
 
 class Progress:

@@ -78,7 +78,7 @@ def _count(file: str) -> int | None:
 
 def is_typed(file: str) -> bool:
     """Whether a person types the lines."""
-    return file == "-" and sys.stdin.isatty()
+    return file == "-" and sys.stdin is not None and sys.stdin.isatty()
 
 
 def windows(file: str, prefix: str | None, size: int) -> Iterator[Window]:
@@ -97,6 +97,8 @@ def destination(output: Path | None) -> Iterator[IO[Any]]:
 
     Raises :class:`DragomanError` at once for a place that cannot be written.
     """
+    if output is None and sys.stdout is None:
+        raise DragomanError("standard output is closed; open it, or give a file with -o.")
     if output is None:
         yield sys.stdout
     elif output.is_dir():

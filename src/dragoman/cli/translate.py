@@ -181,7 +181,7 @@ def _progress(file: str, output: Path | None, total: int) -> Iterator[Callable[[
     """What makes, for a window that begins at some line, the function that takes its lines done."""
     progress = common.Progress("translating", total)
     # On one terminal a bar would write into the translations; they show how far it is themselves.
-    hidden = lines.is_typed(file) or (output is None and sys.stdout.isatty())
+    hidden = lines.is_typed(file) or (output is None and sys.stdout is not None and sys.stdout.isatty())
     started: list[float] = []
 
     def of_window(first: int) -> Callable[[int], None]:
