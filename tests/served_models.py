@@ -1,13 +1,15 @@
-"""Three small random models, and a server of all of them: two from English to German, one back."""
+"""Fixtures: three small random models, two from English to German and one back; servers of these, and of one model."""
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from bundles import make_bundle
+from dragoman import Translator
 from dragoman.bundle import save_bundle
 from dragoman.config import DecodeConfig
 from serving import Server, serving
@@ -26,9 +28,35 @@ def save_models(folder: Path) -> Path:
     return folder
 
 
-@contextlib.contextmanager
-def serving_all(models: Path) -> Iterator[Server]:
-    """A server of what :func:`save_models` wrote: en-de, second, de-en."""
+@pytest.fixture(scope="module", name="models")
+def all_models(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the three models."""
+    return save_models(tmp_path_factory.mktemp("models"))
+
+
+@pytest.fixture(scope="module", name="translator")
+def translator_of_first(models: Path) -> Translator:
+    """What the server's answers for ``en-de`` have to be."""
+    return Translator.load(models / "first", device="cpu")
+
+
+@pytest.fixture(scope="module", name="server")
+def server_of_all(models: Path) -> Iterator[Server]:
+    """A server of the three: en-de, second, de-en."""
     with serving(models / "first", f"second={models / 'second'}", models / "back") as running:
         yield running
-        assert not any("Traceback" in line for line in running.log)
+        assert not any("Traceback" in line for line in running.log), "\n".join(running.log)
+
+
+@pytest.fixture(scope="module", name="translator")
+def translator_of_one(model: Path) -> Translator:
+    """What the answers of a server of ``model``, a fixture of the test's file, have to be."""
+    return Translator.load(model, device="cpu")
+
+
+@pytest.fixture(scope="module", name="server")
+def server_of_one(model: Path) -> Iterator[Server]:
+    """A server of that model."""
+    with serving(model) as running:
+        yield running
+        assert not any("Traceback" in line for line in running.log), "\n".join(running.log)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import re
 import signal
@@ -10,7 +11,8 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -111,6 +113,14 @@ class OddError(Exception):
 class Echo:
     """What a helper process can use in place of a translator; some words make it fail."""
 
+    def __init__(self) -> None:
+        self._check: Callable[[], object] = lambda: None
+        self._steps = 0
+
+    def interruptible(self, check: Callable[[], object]) -> Echo:
+        self._check = check
+        return self
+
     def translate(self, texts: list[str], **options: Any) -> list[Translation]:
         (text,) = texts
         if text == "bad":
@@ -119,6 +129,14 @@ class Echo:
             raise OddError(1, 2)
         if text == "die":
             os._exit(3)
+        if text == "long":  # a search of steps without an end
+            for self._steps in itertools.count(1):
+                self._check()
+                time.sleep(0.01)
+        if text == "a little later":
+            time.sleep(0.2)
+        if text == "steps":
+            return [Translation(str(self._steps))]
         return [Translation(str({"who": os.getpid, "bug": lambda: 1 // 0}.get(text, text.upper)()))]
 
 

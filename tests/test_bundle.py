@@ -218,6 +218,11 @@ DAMAGES: list[tuple[str, Damage, str]] = [
         "300 and 300 tokens, and the model 300 and",
     ),
     ("no decode", lambda f: (f / "decode.json").unlink(), "cannot read .*decode.json: it is missing"),
+    (
+        "true for a number",
+        lambda f: (f / "decode.json").write_text('{"max_length": true}'),
+        r'decode.json: "max_length" is True: input should be a number',
+    ),
     ("bad decode", lambda f: (f / "decode.json").write_text('{"beam": 4}'), r'decode.json: unknown key "beam" \(did'),
     ("no weights", lambda f: (f / WEIGHTS).unlink(), "cannot read .*model.safetensors: it is missing; copy"),
     ("empty weights", lambda f: (f / WEIGHTS).write_bytes(b""), "model.safetensors is damaged or cut short"),
@@ -238,7 +243,7 @@ DAMAGES: list[tuple[str, Damage, str]] = [
         "output.bias is of type int32, not a float",
     ),
     ("huge", lambda f: rewrite_config(f, d_ff=10**11), r"has shape \[24, 16\], not \[100000000000, 16\]"),
-    ("another size", lambda f: rewrite_config(f, d_ff=20), "; and 1 more"),
+    ("another size", lambda f: rewrite_config(f, d_ff=20), "; and 5 more"),
 ]
 
 

@@ -168,3 +168,53 @@ def test_a_worker_that_loads_in_silence_talks_again(model: Path, monkeypatch: py
     with pytest.raises(RunError):
         work._lines(work.Work([model], "cpu", "fp32"), (0, ["key"], None))
     assert (levels, common.logger.level) == ([logging.ERROR], before)
+
+
+# -- threads, which every command that computes takes ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("demo", "--out", "{folder}/demo"),
+        ("translate", "{model}", "{text}"),
+        ("evaluate", "{model}", "--src", "{text}", "--ref", "{text}"),
+        ("attention", "{model}", "key", "-o", "{folder}/out.json"),
+        ("doctor", "{model}"),
+        ("serve", "{model}"),
+    ],
+    ids=lambda arguments: arguments[0],
+)
+def test_threads(
+    arguments: tuple[str, ...], model: Path, text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = []
+
+    def prepare(threads: int | None = None) -> None:
+        seen.append(threads)
+        raise RunError("seen.")
+
+    monkeypatch.setattr(common, "prepare_runtime", prepare)
+    given = [one.format(model=model, text=text, folder=tmp_path) for one in arguments]
+    for more in ([], ["--threads", "3"]):
+        with pytest.raises(RunError, match="seen"):
+            app([*given, *more], standalone_mode=False)
+    assert seen == [None, 3]
+
+
+def test_threads_of_a_configuration_that_is_looked_at(
+    tmp_path: Path, write_lines: WriteLines, model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They stand in place of its own, like every setting that is given; a model has none."""
+    seen = []
+
+    def examine(target: Path, settings: Sequence[str], *_: Any) -> None:
+        seen.append(list(settings))
+
+    monkeypatch.setattr("dragoman.doctor.examine.examine", examine)
+    monkeypatch.setattr(common, "prepare_runtime", lambda threads: None)
+    config = str(write_lines("config.yaml", ["train: {threads: 2}"]))
+    app(["doctor", config, "train.seed=3", "--threads", "1"], standalone_mode=False)
+    app(["doctor", config], standalone_mode=False)
+    app(["doctor", str(model), "--threads", "1"], standalone_mode=False)
+    assert seen == [["train.seed=3", "train.threads=1"], [], []]

@@ -233,6 +233,19 @@ def test_records_that_cannot_be_read(tmp_path: Path) -> None:
         drawings.curves([tmp_path])
 
 
+@pytest.mark.parametrize("inner", ["best", "checkpoints", "checkpoints/step-10", "metrics.jsonl"])
+def test_a_part_of_a_run_names_the_run(tmp_path: Path, inner: str) -> None:
+    run = tmp_path / "run"
+    (run / "checkpoints" / "step-10").mkdir(parents=True)
+    (run / "best").mkdir()
+    (run / "metrics.jsonl").write_text("")
+    with pytest.raises(DataError) as caught:
+        drawings.curves([run / inner])
+    assert str(caught.value).endswith(f"; give a run directory, such as {run}.")
+    with pytest.raises(DataError, match=r"; give a run directory\.$"):
+        drawings.curves([tmp_path / "checkpoints" / "step-10" / "deep"])
+
+
 @pytest.mark.parametrize(
     ("arguments", "options", "message"),
     [

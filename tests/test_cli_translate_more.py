@@ -11,8 +11,10 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -23,6 +25,7 @@ from dragoman import Translator
 from dragoman.bundle import save_bundle
 from dragoman.cli import common, work
 from dragoman.cli import translate as command
+from dragoman.cli.lines import unfinished
 from dragoman.errors import RunError, UsageError
 from dragoman.translating.terms import Terms
 from dragoman.visualize.alignment import Layer, align, pharaoh
@@ -253,14 +256,61 @@ def test_a_worker_that_dies_is_said(model: Path) -> None:
     assert len(next(written)) == 50
     workers = [process for process in multiprocessing.active_children() if process.pid not in others]
     os.kill(workers[0].pid or 0, signal.SIGKILL)
-    said = r"a worker process died \(out of memory\?\); the lines from \d+ on are not translated; use fewer --workers"
-    with pytest.raises(RunError, match=said):
-        list(written)
+    counts = [50]
+    with pytest.raises(RunError) as caught:
+        counts.extend(len(found) for found in written)
+    assert str(caught.value) == (
+        "a worker process was killed (out of memory?), "
+        f"so the output ends after line {sum(counts):,} of the input; call the command again, with fewer --workers."
+    )
     # The pool's own thread waits for its processes too; is_alive() of one that another thread has waited for is True.
     until = time.monotonic() + 30
     while any(_is_there(process.pid or 0) for process in workers):
         assert time.monotonic() < until
         time.sleep(0.05)
+
+
+def test_what_a_dead_worker_means_for_the_output(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file takes its place when it is complete, so that nothing of it is there; a pipe has what went into it."""
+    out, old, pipe = tmp_path / "out", tmp_path / "old", tmp_path / "pipe"
+    old.write_text("old\n")
+    os.mkfifo(pipe)
+    monkeypatch.setattr(work, "ProcessPoolExecutor", _DeadPool)
+    for output, wanted in (
+        (out, f"so {out} is not written; call the command again, with fewer --workers."),
+        (old, f"so {old} is as it was; call the command again, with fewer --workers."),
+        (pipe, "so nothing is written; call the command again, with fewer --workers."),
+    ):
+        asked = work.Work([model.with_name("none")], "cpu", "fp32")
+        with pytest.raises(RunError) as caught:
+            next(work.shared_out(asked, [], lambda first: print, 2, 2, output))
+        assert str(caught.value).endswith(wanted)
+    for output in (pipe, None):
+        assert unfinished(output, 1500) == "the output ends after line 1,500 of the input"
+
+
+class _DeadPool:
+    def __init__(self, *_: object) -> None: ...
+
+    def submit(self, *_: object) -> None:
+        raise BrokenProcessPool
+
+    def shutdown(self, **_: object) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("codes", "said"),
+    [
+        ([-signal.SIGTERM, -signal.SIGKILL, None], "was killed (out of memory?)"),
+        ([0, -signal.SIGTERM, -signal.SIGSEGV], "was ended by SIGSEGV"),
+        ([-signal.SIGTERM, -signal.SIGTERM], "was ended by SIGTERM"),
+        ([-signal.SIGTERM, 3], "ended with code 3"),
+        ([-99], "ended with code -99"),
+    ],
+)
+def test_how_a_worker_has_ended(codes: list[int | None], said: str) -> None:
+    """The pool ends those that are left by SIGTERM, so that another end is the one that counts."""
+    assert work._end_of([SimpleNamespace(exitcode=code) for code in codes]) == said  # type: ignore[misc]
 
 
 def _is_there(process: int) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from hypothesis import given
@@ -23,6 +23,7 @@ from dragoman.config import (
     TrainConfig,
 )
 from dragoman.errors import ConfigError, DataError, DragomanError, UsageError, nearest
+from dragoman.fields import Config
 from dragoman.presets import PRESETS
 
 SHAPE = {"src_vocab_size": 50, "tgt_vocab_size": 50, "d_model": 16, "n_heads": 4}
@@ -142,6 +143,37 @@ def test_refusals(make: Any, values: dict[str, Any], message: str | None) -> Non
     assert message is None or text == message
     assert "\n" not in text
     assert "pydantic" not in text
+
+
+CONFIGS = [ModelConfig, TokenizerConfig, TextCorpus, TableCorpus, HubCorpus, HeldOutCorpus, DataConfig, TrainConfig]
+
+
+def kinds(annotation: Any) -> set[type]:
+    """The plain types that a field may hold."""
+    inner = get_args(annotation)
+    return set().union(*map(kinds, inner)) if inner else {annotation} & {bool, int, float}
+
+
+@pytest.mark.parametrize("make", [*CONFIGS, DecodeConfig, RunConfig])
+def test_true_is_no_number(make: type[Config]) -> None:
+    """Python takes it for 1, in every field of a number."""
+    numbers = [name for name, field in make.model_fields.items() if kinds(field.annotation) & {int, float}]
+    numbers = [name for name in numbers if bool not in kinds(make.model_fields[name].annotation)]
+    for name in numbers:
+        for value in (True, False):
+            given = (value, 0.9) if name == "betas" else value
+            place = f"{name}.0" if name == "betas" else name
+            assert f'"{place}" is {value}: input should be a' in refusal(make, **{name: given})
+    assert bool(numbers) == (make is not RunConfig)
+
+
+def test_a_switch_is_still_one() -> None:
+    assert DecodeConfig(sample=True).sample
+    assert ModelConfig(attention_bias=False).biases == ""
+    assert TableCorpus(path="a", header=True).header
+    assert refusal(TableCorpus, path="a", src_field=True) == (
+        'TableCorpus: "src_field" is True: input should be a valid string, or input should be a number.'
+    )
 
 
 def test_a_long_value_is_cut_in_the_message() -> None:

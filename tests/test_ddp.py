@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import socket
 import subprocess
@@ -22,8 +21,8 @@ from dragoman.text.batching import TrainingBatches
 from dragoman.text.corpus import TokenCorpus
 from dragoman.training.checkpoint import load_checkpoint
 from dragoman.training.run import Run, train
-from test_training_run import config_of, records, same, sentences, weights
 from tolerances import REORDERED, SAME_SUMS
+from trainings import config_of, environment, records, same, weights, write_reversed
 
 pytestmark = pytest.mark.slow
 
@@ -34,10 +33,6 @@ def free_port() -> int:
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         return int(listener.getsockname()[1])
-
-
-def environment(**more: str) -> dict[str, str]:
-    return {**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": "", **more}
 
 
 def start_ranks(command: list[str], size: int = 2) -> list[subprocess.Popen[str]]:
@@ -61,10 +56,7 @@ def start_ranks(command: list[str], size: int = 2) -> list[subprocess.Popen[str]
 def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Sentences and the same with the words reversed; so many that the updates of an epoch do not come out even."""
     folder = tmp_path_factory.mktemp("corpus")
-    for name, count, seed in (("train", 650, 1), ("valid", 21, 2), ("test", 11, 3), ("one", 1, 4)):
-        src = sentences(count, seed)
-        (folder / f"{name}.src").write_text("".join(f"{line}\n" for line in src))
-        (folder / f"{name}.tgt").write_text("".join(" ".join(line.split()[::-1]) + "\n" for line in src))
+    write_reversed(folder, {"train": (650, 1), "valid": (21, 2), "test": (11, 3), "one": (1, 4)})
     return folder
 
 
@@ -258,6 +250,10 @@ def check_same_run(whole: Path, resumed: Path) -> None:
 def test_a_signal_to_one_rank_stops_both(corpus: Path, ranks: Pair) -> None:
     first, second = ranks.said("signal")
     assert (first["error"], second["error"]) == ("InterruptedRunError", "ToldError")
+    run = ranks.run("signal")
+    assert first["message"] == (
+        f"stopped at step 3, all saved; go on with: dragoman train {run}/config.yaml --out {run} --resume"
+    )
     assert [said["exit_code"] for said in (first, second)] == [130, 130]
     assert [said["step"] for said in (first, second)] == [3, 3]
     assert (ranks.run("signal") / "checkpoints" / "step-3").is_dir()

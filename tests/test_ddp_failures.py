@@ -14,15 +14,14 @@ from typing import Any
 
 import pytest
 import torch
-import yaml
 
 from dragoman.config import RunConfig
 from dragoman.errors import RunError
 from dragoman.training import ranks
 from dragoman.training.run import train
-from test_ddp import WORKER, corpus, environment, settings_of, start_ranks
-from test_training_run import records, same, weights
+from test_ddp import WORKER, corpus, settings_of, start_ranks
 from tolerances import SAME_SUMS
+from trainings import children, environment, own_lines, rank_of, records, same, wait_for, weights, write_config
 
 __all__ = ["corpus"]
 
@@ -30,9 +29,7 @@ __all__ = ["corpus"]
 @pytest.fixture
 def config_file(tmp_path: Path) -> Callable[[RunConfig], str]:
     def write(config: RunConfig) -> str:
-        path = tmp_path / "config.yaml"
-        path.write_text(yaml.safe_dump(config.model_dump(mode="json")))
-        return str(path)
+        return str(write_config(config, tmp_path / "config.yaml"))
 
     return write
 
@@ -43,29 +40,6 @@ def torchrun(*arguments: str) -> subprocess.Popen[str]:
         [*launcher, "-m", "dragoman", "train", *arguments],
         env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
-
-
-def own_lines(stderr: str) -> list[str]:
-    """What our processes say as their last word, without the launcher's report."""
-    return [line for line in stderr.splitlines() if line.startswith("dragoman: ")]
-
-
-def children(pid: int) -> list[int]:
-    """The processes that a process started."""
-    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
-
-
-def rank_of(pid: int) -> str:
-    variables = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
-    return next(part.decode().partition("=")[2] for part in variables if part.startswith(b"RANK="))
-
-
-def wait_for(path: Path, process: subprocess.Popen[str], seconds: float = 120.0) -> None:
-    end = time.monotonic() + seconds
-    while not path.exists():
-        assert process.poll() is None, process.communicate()[1]
-        assert time.monotonic() < end, f"{path} does not appear"
-        time.sleep(0.02)
 
 
 @pytest.mark.slow

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import random
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 import torch
@@ -14,7 +15,7 @@ from dragoman.config import DecodeConfig
 from dragoman.decoding.search import search
 from dragoman.engine import Engine, fast
 from dragoman.engine import engine as engine_module
-from dragoman.engine.linear import Int8Linear, SmallLinear
+from dragoman.engine.linear import Int8Linear, PackedLinear
 from dragoman.errors import ConfigError, DataError
 from dragoman.model import masks
 from dragoman.model.transformer import Transformer
@@ -189,8 +190,36 @@ def test_int8_leaves_the_small_weights_of_a_small_model_alone(monkeypatch: pytes
     monkeypatch.undo()
     model = make("ours", torch.float32, tgt_vocab_size=6000)
     engine = engine_of(model, "int8")
-    assert isinstance(engine.decoder[0].self_attention.output, SmallLinear)
+    assert type(engine.decoder[0].self_attention.output) is PackedLinear
     assert isinstance(engine.output, Int8Linear)
+
+
+@pytest.mark.parametrize("small", [False, True])
+@pytest.mark.parametrize("name", VARIANTS)
+@torch.no_grad()
+def test_int8_is_the_same_to_the_bit_whatever_stands_beside(
+    name: str, small: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Longer neighbours bring padding, and a last digit that is another one may round to another step."""
+    if small:
+        monkeypatch.undo()
+    # Widths of whole vectors: at the end of a tensor PyTorch computes what is left of an activation one by one.
+    shape: dict[str, Any] = {"d_model": 64, "n_heads": 2, "n_kv_heads": None, "d_ff": 128, "max_length": 64}
+    engine = engine_of(make(name, torch.float32, **shape), "int8")
+    lengths = torch.tensor([3, 37, 12, 17])
+    src, tokens = torch.randint(4, V, (4, 37)), torch.randint(4, V, (20, 4, 3))
+    mask = masks.from_lengths(lengths)
+    together = engine.start(engine.encode(src, mask), mask)
+    alone = [engine.start(engine.encode(src[at : at + 1, :length])) for at, length in enumerate(lengths.tolist())]
+    first = engine.step(tokens[0, :, 0], together)
+    for at, state in enumerate(alone):
+        assert torch.equal(engine.step(tokens[0, at, :1], state), first[at : at + 1])
+    wide, own = torch.arange(4).repeat_interleave(3), torch.zeros(3, dtype=torch.int64)
+    for step in range(1, 20):
+        found = engine.step(tokens[step].flatten(), together, wide if step == 1 else None)
+        for at, state in enumerate(alone):
+            single = engine.step(tokens[step, at], state, own if step == 1 else None)
+            assert torch.equal(single, found[3 * at : 3 * at + 3])
 
 
 @torch.no_grad()

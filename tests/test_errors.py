@@ -7,7 +7,7 @@ import pickle
 import pytest
 
 from dragoman.config import DecodeConfig
-from dragoman.errors import ConfigError, DataError, DragomanError, Setting, UsageError, nearest
+from dragoman.errors import ConfigError, DataError, DragomanError, Setting, UsageError, nearest, some_of
 from dragoman.explain import joined
 
 
@@ -53,3 +53,10 @@ def test_the_nearest_word() -> None:
     assert nearest("beamsize", ["beam_size", "n_best"]) == ' (did you mean "beam_size"?)'
     assert nearest("lrr", ["lr"], "train.") == ' (did you mean "train.lr"?)'
     assert nearest("zzz", ["beam_size"]) == ""
+
+
+def test_a_sentence_does_not_grow_with_what_is_wrong() -> None:
+    assert some_of(["a", "b"], 2) == "a, b"
+    assert some_of(["a", "b", "c"], 2) == "a, b, and 1 more"
+    assert some_of([str(number) for number in range(2000)], 1, "; ") == "0; and 1,999 more"
+    assert some_of([], 3) == ""

@@ -15,7 +15,7 @@ from dragoman.bundle import Bundle, read_tensors
 from dragoman.config import DecodeConfig
 from dragoman.errors import ConversionError
 from dragoman.interop import marian_folder
-from dragoman.interop.marian_decode import generation_config
+from dragoman.interop.marian_decode import generation_config, lost_settings
 from marian_folders import OURS, TEXTS, THEIRS, load_theirs, our_bundle, their_folder, their_tokenizer
 from tolerances import FLOAT32, FLOAT64
 
@@ -91,6 +91,14 @@ def test_what_their_search_cannot_be_told_stands_in_the_card(tmp_path: Path) -> 
         assert generation_config(decode, 20, [], {})["early_stopping"] == early
     for decode in (DecodeConfig(beam_size=1, stop_after=1), DecodeConfig(beam_size=2, sample=True, stop_after=2)):
         assert generation_config(decode, 20, [], {})["early_stopping"] is False
+        assert not any("search ends" in lost for lost in lost_settings(decode))
+    for stop_after, lost in (
+        (0, None), (4, None),
+        (1, "a search ends once 4 have finished there, and once 1 have finished here"),
+        (5, "a search ends when none can still win there, and once 5 have finished here"),
+    ):  # fmt: skip
+        found = lost_settings(DecodeConfig(beam_size=4, stop_after=stop_after, max_length=9, length_norm="power"))
+        assert found == ([] if lost is None else [lost])
     marian_folder.save_folder(our_bundle(decode=DecodeConfig(beam_size=2, length_penalty=0.8)), tmp_path)
     card = (tmp_path / "README.md").read_text()
     assert "n^0.8 there, and by ((5+n)/6)^0.8 (gnmt) here" in card
@@ -165,6 +173,11 @@ def test_the_settings_of_their_search_become_ours(tmp_path: Path) -> None:
     for name in ("forced_eos_token_id", "early_stopping"):
         assert f"`{name}`" in bundle.card
     assert "`" not in settings_of(tmp_path, num_beams=2, early_stopping="never").card
+    early = settings_of(tmp_path, num_beams=3, early_stopping=True)
+    assert early.decode == DecodeConfig(beam_size=3, stop_after=3, length_norm="power")
+    assert "`" not in early.card
+    for without in ({"num_beams": 1}, {}, {"num_beams": 1, "do_sample": True}):
+        assert settings_of(tmp_path, early_stopping=True, **without).decode.stop_after == 0
     assert settings_of(tmp_path).decode == DecodeConfig(beam_size=1, length_norm="power")
     wide = settings_of(tmp_path, num_beams=4, length_penalty=1.5, num_return_sequences=2, max_new_tokens=30,
                        min_length=5, no_repeat_ngram_size=3, early_stopping=False).decode  # fmt: skip

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-import pty
-import select
+import shlex
 import signal
 import subprocess
 import sys
@@ -22,27 +20,23 @@ from dragoman.config import RunConfig
 from dragoman.errors import UsageError
 from dragoman.training.run import train
 from test_ddp import corpus, settings_of
-from test_ddp_failures import children, config_file, own_lines, rank_of, wait_for
-from test_training_run import records, same, weights
+from test_ddp_failures import config_file
+from trainings import (
+    children,
+    on_a_terminal,
+    own_lines,
+    rank_of,
+    records,
+    same,
+    start,
+    wait_for,
+    wait_until_gone,
+    weights,
+)
 
 __all__ = ["config_file", "corpus"]
 
 Writer = Callable[[RunConfig], str]
-
-
-def dragoman(*arguments: str, **more: str) -> subprocess.Popen[str]:
-    environment = {**os.environ, "CUDA_VISIBLE_DEVICES": "", **more}
-    return subprocess.Popen(
-        [sys.executable, "-m", "dragoman", *arguments], env=environment, start_new_session=True,
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
-
-
-def wait_until_gone(pids: list[int], seconds: float = 60.0) -> None:
-    end = time.monotonic() + seconds
-    while any(Path(f"/proc/{pid}/cmdline").exists() and Path(f"/proc/{pid}/cmdline").read_bytes() for pid in pids):
-        assert time.monotonic() < end, f"{pids} go on"
-        time.sleep(0.05)
 
 
 @pytest.mark.slow
@@ -51,7 +45,7 @@ def test_two_processes_train_what_one_does_with_twice_the_batches(
 ) -> None:
     config = settings_of(corpus, max_steps=12)
     run = tmp_path / "run"
-    with dragoman("train", config_file(config), "--out", str(run), "--processes", "2") as process:
+    with start("train", config_file(config), "--out", str(run), "--processes", "2") as process:
         stdout, stderr = process.communicate(timeout=300)
     assert process.returncode == 0, stderr
     assert stdout == f"{run}\n"
@@ -66,7 +60,7 @@ def test_two_processes_train_what_one_does_with_twice_the_batches(
 def test_quiet_processes_say_nothing_and_settings_reach_them(corpus: Path, tmp_path: Path, config_file: Writer) -> None:
     path = config_file(settings_of(corpus, max_steps=12))
     run = tmp_path / "run"
-    with dragoman("-q", "train", path, "train.max_steps=3", "--out", str(run), "--processes", "2") as process:
+    with start("-q", "train", path, "train.max_steps=3", "--out", str(run), "--processes", "2") as process:
         stdout, stderr = process.communicate(timeout=300)
     assert (process.returncode, stdout) == (0, f"{run}\n")
     warnings = stderr.splitlines()
@@ -81,9 +75,9 @@ def test_a_signal_stops_all_and_the_run_goes_on(
     corpus: Path, tmp_path: Path, config_file: Writer, number: signal.Signals
 ) -> None:
     config = settings_of(corpus, max_steps=60, save_every=5)
-    run, path = tmp_path / "run", config_file(config)
+    run, path = tmp_path / "a run", config_file(config)
     arguments = ["train", path, "train.max_steps=100000", "--out", str(run), "--processes", "2"]
-    with dragoman(*arguments) as process:
+    with start(*arguments) as process:
         wait_for(run / "checkpoints" / "step-10", process)
         ranks = children(process.pid)
         assert sorted(rank_of(pid) for pid in ranks) == ["0", "1"]
@@ -92,12 +86,13 @@ def test_a_signal_stops_all_and_the_run_goes_on(
     assert process.returncode == 130
     (line,) = own_lines(stderr)
     assert line.startswith("dragoman: stopped at step ")
+    again = shlex.split(line.partition(", all saved; go on with: ")[2])
+    assert again == ["dragoman", *arguments, "--resume"]
     wait_until_gone(ranks)
     (newest,) = sorted((run / "checkpoints").iterdir(), key=lambda folder: int(folder.name.split("-")[1]))[-1:]
     step = int(newest.name.split("-")[1])
-    with dragoman(
-        "train", path, f"train.max_steps={step + 3}", "--out", str(run), "--resume", "--processes", "2"
-    ) as go:
+    again[again.index("train.max_steps=100000")] = f"train.max_steps={step + 3}"
+    with start(*again[1:]) as go:
         assert go.communicate(timeout=300)[0] == f"{run}\n"
     assert records(run)[-1]["step"] == step + 3
 
@@ -106,25 +101,18 @@ def test_a_signal_stops_all_and_the_run_goes_on(
 def test_ctrl_c_on_a_terminal_is_one_ctrl_c(corpus: Path, tmp_path: Path, config_file: Writer) -> None:
     """The terminal tells all processes; a second signal from the launcher would end them before they have saved."""
     path, run = config_file(settings_of(corpus, save_every=5)), tmp_path / "run"
-    command = ["-m", "dragoman", "train", path, "train.max_steps=100000", "--out", str(run), "--processes", "2"]
-    pid, terminal = pty.fork()
-    if pid == 0:
-        os.execv(sys.executable, [sys.executable, *command])
-    said = b""
-    end = time.monotonic() + 120
-    pressed = False
-    # Linux says EIO once nobody has the terminal open any more.
-    with contextlib.suppress(OSError):
-        while time.monotonic() < end:
-            if select.select([terminal], [], [], 0.05)[0]:
-                said += os.read(terminal, 65536)
-            if not pressed and (run / "checkpoints" / "step-10").exists():
-                os.write(terminal, b"\x03")
-                pressed = True
-    _, status = os.waitpid(pid, 0)
-    os.close(terminal)
+    pressed: list[bytes] = []
+
+    def ctrl_c() -> bytes | None:
+        if pressed or not (run / "checkpoints" / "step-10").exists():
+            return None
+        pressed.append(b"\x03")
+        return pressed[0]
+
+    arguments = ["train", path, "train.max_steps=100000", "--out", str(run), "--processes", "2"]
+    code, said = on_a_terminal([sys.executable, "-m", "dragoman", *arguments], ctrl_c)
     assert pressed, said
-    assert os.waitstatus_to_exitcode(status) == 130, said
+    assert code == 130, said
     assert said.count(b"dragoman: stopped at step ") == 1, said
     assert b"interrupted" not in said
 
@@ -132,15 +120,7 @@ def test_ctrl_c_on_a_terminal_is_one_ctrl_c(corpus: Path, tmp_path: Path, config
 def test_whose_ctrl_c_it_is() -> None:
     """The two signals of a terminal and of a launcher often become one on their way, so that the answer counts."""
     command = [sys.executable, "-c", "from dragoman.cli.launch import _from_terminal as f; print(f())"]
-    pid, terminal = pty.fork()
-    if pid == 0:
-        os.execv(sys.executable, command)
-    said = b""
-    with contextlib.suppress(OSError):
-        while piece := os.read(terminal, 1000):
-            said += piece
-    os.waitpid(pid, 0)
-    os.close(terminal)
+    _, said = on_a_terminal(command)
     assert said.split() == [b"True"]
     assert subprocess.run(command, capture_output=True, start_new_session=True, check=True).stdout.split() == [b"False"]
 
@@ -149,7 +129,7 @@ def test_whose_ctrl_c_it_is() -> None:
 def test_a_killed_rank_is_named_and_ends_the_others(corpus: Path, tmp_path: Path, config_file: Writer) -> None:
     path = config_file(settings_of(corpus, max_steps=100_000, save_every=5))
     run = tmp_path / "run"
-    with dragoman("train", path, "--out", str(run), "--processes", "2") as process:
+    with start("train", path, "--out", str(run), "--processes", "2") as process:
         wait_for(run / "checkpoints" / "step-5", process)
         ranks = children(process.pid)
         os.kill(next(pid for pid in ranks if rank_of(pid) == "1"), signal.SIGKILL)
@@ -157,7 +137,9 @@ def test_a_killed_rank_is_named_and_ends_the_others(corpus: Path, tmp_path: Path
     assert process.returncode == 128 + signal.SIGKILL
     lines = sorted(own_lines(stderr))
     assert lines[0].startswith("dragoman: another process of this training ended or hangs")
-    assert lines[1:] == ["dragoman: rank 1 was ended by SIGKILL; --resume goes on."]
+    assert lines[1:] == [
+        f"dragoman: rank 1 was ended by SIGKILL; go on with: dragoman train {path} --out {run} --processes 2 --resume"
+    ]
     assert "Traceback" not in stderr
     wait_until_gone(ranks)
 
@@ -166,7 +148,7 @@ def test_a_killed_rank_is_named_and_ends_the_others(corpus: Path, tmp_path: Path
 def test_processes_do_not_outlive_the_command(corpus: Path, tmp_path: Path, config_file: Writer) -> None:
     path = config_file(settings_of(corpus, max_steps=100_000, save_every=5))
     run = tmp_path / "run"
-    with dragoman("train", path, "--out", str(run), "--processes", "2") as process:
+    with start("train", path, "--out", str(run), "--processes", "2") as process:
         wait_for(run / "checkpoints" / "step-5", process)
         ranks = children(process.pid)
         process.kill()
@@ -176,7 +158,7 @@ def test_processes_do_not_outlive_the_command(corpus: Path, tmp_path: Path, conf
 
 def test_a_wrong_setting_is_said_once(corpus: Path, tmp_path: Path, config_file: Writer) -> None:
     path = config_file(settings_of(corpus))
-    with dragoman("train", path, "train.max_stepps=3", "--processes", "3") as process:
+    with start("train", path, "train.max_stepps=3", "--processes", "3") as process:
         stdout, stderr = process.communicate(timeout=60)
     assert (process.returncode, stdout) == (1, "")
     (line,) = stderr.splitlines()
@@ -187,9 +169,7 @@ def test_a_wrong_setting_is_said_once(corpus: Path, tmp_path: Path, config_file:
 @pytest.mark.slow
 def test_what_the_first_process_finds_is_said_once(corpus: Path, tmp_path: Path, config_file: Writer) -> None:
     path = config_file(settings_of(corpus))
-    with dragoman(
-        "train", path, "data.train.src=none.txt", "--out", str(tmp_path / "run"), "--processes", "2"
-    ) as process:
+    with start("train", path, "data.train.src=none.txt", "--out", str(tmp_path / "run"), "--processes", "2") as process:
         _, stderr = process.communicate(timeout=120)
     assert process.returncode == 1
     (line,) = own_lines(stderr)
@@ -198,7 +178,7 @@ def test_what_the_first_process_finds_is_said_once(corpus: Path, tmp_path: Path,
 
 
 def test_inside_of_another_launcher(corpus: Path, config_file: Writer) -> None:
-    with dragoman("train", config_file(settings_of(corpus)), "--processes", "2", WORLD_SIZE="2", RANK="0") as process:
+    with start("train", config_file(settings_of(corpus)), "--processes", "2", WORLD_SIZE="2", RANK="0") as process:
         _, stderr = process.communicate(timeout=60)
     assert process.returncode == UsageError.exit_code
     (line,) = stderr.splitlines()
@@ -232,11 +212,22 @@ def test_processors_are_shared_out(
     monkeypatch.delenv("WORLD_SIZE", raising=False)
     monkeypatch.setattr(os, "cpu_count", lambda: processors)
     monkeypatch.setattr(launching.subprocess, "Popen", Process)
-    assert launching.launch(["train", "x.yaml"], processes, threads) == 0
+    assert launching.launch(["train", "x.yaml"], processes, threads, "again") == 0
     assert [env["RANK"] for env in started] == [str(rank) for rank in range(processes)]
     assert {env["OMP_NUM_THREADS"] for env in started} == {share}
     assert {env["WORLD_SIZE"] for env in started} == {str(processes)}
+    for env in started:
+        monkeypatch.setattr(os, "environ", env)
+        assert launching.launched_processes() == processes
     assert len({env["MASTER_PORT"] for env in started}) == 1
+
+
+@pytest.mark.parametrize(("variables", "processes"), [({}, 1), ({"WORLD_SIZE": "2"}, None)])
+def test_processes_of_no_launcher_and_of_another(
+    variables: dict[str, str], processes: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "environ", variables)
+    assert launching.launched_processes() == processes
 
 
 def test_one_that_does_not_end_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -244,6 +235,6 @@ def test_one_that_does_not_end_is_ended(monkeypatch: pytest.MonkeyPatch) -> None
     failing = subprocess.Popen([sys.executable, "-c", "raise SystemExit(3)"])
     sleeping = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
     began = time.monotonic()
-    assert launching._wait([sleeping, failing]) == 3
+    assert launching._wait([sleeping, failing], "again") == 3
     assert time.monotonic() - began < 30
     assert sleeping.returncode == -signal.SIGKILL

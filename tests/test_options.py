@@ -24,6 +24,7 @@ from dragoman.translating import ensemble
 from dragoman.translating.alternatives import MOST_WORDS
 from dragoman.translating.options import asked_config, check_together
 
+BOUND = "{} has no effect beside max_length, which takes its place; leave one of them out."
 SEARCH = "beam_size is for a search, and sample draws at random; leave one of them out."
 
 
@@ -47,6 +48,17 @@ CLASHES = [
     ({"temperature": 0.5, "beam_size": 4}, "temperature is for drawing; add sample."),
     ({"top_k": 0}, "top_k is for drawing; add sample."),
     ({"top_p": 0.9, "sample": False}, "top_p is for drawing; add sample."),
+    ({"sample": True, "stop_after": 2}, SEARCH.replace("beam_size", "stop_after")),
+    (
+        {"beam_size": 1, "stop_after": 2},
+        "stop_after is for a beam, and beam_size is 1; leave it out, or take a wider beam.",
+    ),
+    (
+        {"length_norm": "none", "length_penalty": 0.5},
+        "length_penalty is the exponent of a norm, and length_norm is none; leave it out, or take a norm.",
+    ),
+    ({"max_length": 9, "max_length_ratio": 2.0}, BOUND.format("max_length_ratio")),
+    ({"max_length": 9, "max_length_extra": 3}, BOUND.format("max_length_extra")),
 ]
 GOOD: list[dict[str, Any]] = [
     {},
@@ -55,6 +67,12 @@ GOOD: list[dict[str, Any]] = [
     {"sample": True, "beam_size": 1, "n_best": 3},
     {"sample": True, "seed": 3, "temperature": 0.5, "top_k": 4, "top_p": 0.5},
     {"sample": False, "beam_size": 4},
+    {"sample": True, "stop_after": 0},
+    {"beam_size": 1, "stop_after": 0},
+    {"beam_size": 2, "stop_after": 2},
+    {"sample": True, "length_norm": "power", "length_penalty": 0.5},
+    {"beam_size": 1, "length_norm": "none", "length_penalty": 0.0},
+    {"max_length": 9, "min_length_ratio": 0.5, "min_length": 2},
 ]
 
 
@@ -68,8 +86,9 @@ def test_clashes_from_python(translator: Translator, options: dict[str, Any], me
         translator.alternatives,
     ]
     for ask in asked:
+        given = {**options, "n_best": 1} if ask == translator.translate_document else options
         with pytest.raises(ConfigError) as caught:
-            ask("key", **options)
+            ask("key", **given)
         assert str(caught.value) == message
     with pytest.raises(ConfigError, match=r"^" + message.replace(".", r"\.")):
         translator.score("key", "Zaun", **options)
@@ -82,7 +101,7 @@ def test_what_goes_together(translator: Translator, options: dict[str, Any]) -> 
     check_together(options)
     config = translator.decode_config(**options)
     assert {name: getattr(config, name) for name in options} == options
-    assert translator.translate("key", max_length=3, **options).ids
+    assert translator.translate("key", **{"max_length": 3, **options}).ids
 
 
 def served(translator: Translator) -> tuple[Service, Served]:
@@ -123,6 +142,36 @@ def test_a_model_that_draws(drawing: Translator) -> None:
     assert drawing.record("key")[0].ids == searched.translate("key").ids
     with pytest.raises(ConfigError, match="only a beam search can be recorded; leave out sample"):
         drawing.record("key", sample=True)
+
+
+def own(**decode: Any) -> Translator:
+    return Translator(replace(make_bundle(), decode=DecodeConfig(**decode)))
+
+
+def test_what_a_model_has_by_itself_stands_in_nobody_s_way() -> None:
+    """Drawing, a greedy search, another norm or length for one call: no contradiction, whatever the model's own are."""
+    ending = own(beam_size=4, stop_after=2, length_penalty=0.7, max_length=12)
+    for options in ({"sample": True}, {"beam_size": 1}, {"length_norm": "none"}, {"sample": True, "n_best": 2}):
+        assert ending.translate("key", **options).ids
+    ratio = own(max_length_ratio=0.5, max_length_extra=1)
+    assert len(ratio.translate(LINES[2], max_length=2, beam_size=1).ids) <= 2
+    drawing = own(sample=True, temperature=2.0, top_k=3, seed=4)
+    assert drawing.translate("key", beam_size=2, max_length=5).ids
+
+
+def test_what_is_asked_beside_a_model_s_own_has_an_effect_or_is_refused() -> None:
+    """Asked for alone, but the model's own setting would leave it without any."""
+    ending = own(sample=True, beam_size=4).decode_config(stop_after=2)
+    assert (ending.sample, ending.beam_size, ending.stop_after) == (False, 4, 2)
+    with pytest.raises(ConfigError, match=r"^stop_after is for a beam, and beam_size is 1"):
+        own(beam_size=1).decode_config(stop_after=2)
+    with pytest.raises(ConfigError, match=r"^length_penalty is the exponent of a norm, and length_norm is none"):
+        own(length_norm="none").decode_config(length_penalty=0.5)
+    assert own(length_norm="none").decode_config(length_norm="power", length_penalty=0.5).length_penalty == 0.5
+    fixed = own(max_length=9)
+    assert fixed.decode_config(max_length_ratio=0.5, max_length_extra=1).limit(8) == 5
+    assert fixed.decode_config(max_length_extra=1).max_length is None
+    assert fixed.decode_config(min_length_ratio=0.5).max_length == 9
 
 
 def test_values_are_checked_before_their_company() -> None:

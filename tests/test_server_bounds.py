@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,8 @@ from dragoman.server.errors import bounded
 from dragoman.server.limits import Limits
 from dragoman.server.looks import weights_of
 from dragoman.server.problems import quoted
-from serving import Server, fine, refused, serving
+from served_models import server_of_one, translator_of_one  # noqa: F401  # fixtures
+from serving import Server, fine, refused
 
 LAYERS = {"n_encoder_layers": 5, "n_decoder_layers": 6, "n_heads": 8}
 MOST = Limits.attention_weights
@@ -31,18 +31,6 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     decode = DecodeConfig(beam_size=1, min_length=5)
     save_bundle(replace(make_bundle(max_length=1024, **LAYERS), decode=decode), folder / "model")
     return folder / "model"
-
-
-@pytest.fixture(scope="module")
-def translator(model: Path) -> Translator:
-    return Translator.load(model, device="cpu")
-
-
-@pytest.fixture(scope="module")
-def server(model: Path) -> Iterator[Server]:
-    with serving(model) as running:
-        yield running
-        assert not any("Traceback" in line for line in running.log), "\n".join(running.log)
 
 
 # attention
@@ -187,7 +175,7 @@ def test_what_an_error_says_of_a_long_key(server: Server) -> None:
     said = refused(server.post("/v1/translate", text="x", options={"beam_size": LONG}), 400)
     assert said == f'"options.beam_size" is "{"k" * 59}…": give a whole number; GET /docs lists the fields.'
     said = refused(server.post("/v1/translate", text="x", options={"suppress": ["k" * 900]}), 400)
-    assert said.startswith(f'suppress: "{"k" * 59}…" is no token of the target vocabulary')
+    assert said.startswith(f'"options.suppress": "{"k" * 59}…" is no token of the target vocabulary')
 
 
 def test_headers_and_forms_are_repeated_little(server: Server) -> None:

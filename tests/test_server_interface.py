@@ -89,7 +89,7 @@ def test_a_server_with_keys_says_so(server: Server, tmp_path: Path, description:
     save_bundle(make_bundle(), tmp_path / "model")
     with serving(tmp_path / "model", env={"DRAGOMAN_API_KEYS": "k"}) as other:
         found = other.get("/openapi.json").json()
-    assert set(found["components"]["securitySchemes"]) == {"bearer", "key"}
+    assert set(found["components"]["securitySchemes"]) == {"bearer", "key", "address"}
     assert {} in found["paths"]["/translate"]["post"]["security"]
     assert "security" not in found["paths"]["/languages"]["get"]
 

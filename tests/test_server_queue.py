@@ -141,15 +141,18 @@ def test_taking_waits_for_something_to_do() -> None:
 
 
 @pytest.mark.parametrize(("last", "together"), [(2, True), (1, False)])
-def test_a_batch_waits_for_those_that_were_answered_just_now(last: int, together: bool) -> None:
+def test_a_batch_waits_for_those_that_were_answered_just_now(
+    last: int, together: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """After a batch of several requests the next waits for as many to come; after a batch of one it does not."""
+    monkeypatch.setattr("dragoman.server.queue._LONGEST", 10.0)
     queue, taker = one_taker(10)
-    taker.last, taker.taken = last, time.monotonic() - 1.0
+    taker.last, taker.taken = last, time.monotonic() - 60.0
     queue.put(asked([5]))
-    later = threading.Timer(0.005, lambda: [queue.put(asked([5])) for _ in range(2)])
+    later = threading.Timer(0.01 if together else 5.0, lambda: [queue.put(asked([5])) for _ in range(2)])
     later.start()
     batch = sizes(queue.take(taker))
-    later.join()
+    later.cancel()
     assert batch == ([5, 5, 5] if together else [5])
 
 
@@ -161,6 +164,73 @@ def test_a_batch_does_not_wait_for_long_nor_when_it_is_full() -> None:
         begun = time.monotonic()
         assert sizes(queue.take(taker))[0] == tokens[0]
         assert time.monotonic() - begun < (0.5 if taken == 1.0 and tokens == [5] else 0.04)
+
+
+# in turns
+
+
+def test_a_long_request_and_short_ones_take_turns() -> None:
+    """Whoever comes while a long request is worked at waits for one batch of it, with its options or with others."""
+    queue, taker = one_taker(100)
+    huge = asked([10] * 1000)
+    queue.put(huge)
+    assert sizes(queue.take(taker)) == [10] * 10
+    like, other, alone = asked([9]), asked([8], key="other"), Alone(asyncio.Future(loop=LOOP), within(60), 60)
+    for entry in (like, other, alone):
+        queue.put(entry)
+    taker.last = 0  # it does not wait for more
+    assert [sizes(queue.take(taker)) for _ in range(2)] == [[9] + [10] * 9, [8]]
+    assert queue.take(taker) is alone
+    second = asked([7] * 1000, key="other")
+    queue.put(second)
+    found = []
+    for _ in range(6):
+        taker.last = 0
+        found.append(sizes(queue.take(taker))[0])
+    assert found == [10, 7, 10, 7, 10, 7]
+    assert huge.sentences[: huge.taken] == huge.sentences[: 10 + 9 + 3 * 10]
+
+
+def test_a_batch_of_long_translations_is_small() -> None:
+    """Tokens that have to come count like those of the source, and what may come is kept within memory."""
+    queue, taker = one_taker(10)
+    for least, most, size in ((0, 0, 500), (1024, 1024, 1), (100, 1024, 10), (20, 1024, 25), (2, 1024, 25)):
+        entry = asked([2] * 500, budget=1024)
+        entry.width = 5
+        for sentence in entry.sentences:
+            sentence.least, sentence.most = least, most
+        queue.put(entry)
+        assert len(sizes(queue.take(taker))) == size
+        assert (size == 500) or 5 * size * most <= 1 << 17
+        queue._keep([])
+
+
+def test_light_batches_of_others_go_in_between() -> None:
+    queue, taker = one_taker(100)
+    huge, like, heavy, late = asked([10] * 20), asked([2] * 20), asked([10], key="other"), asked([10], deadline=-1.0)
+    for entry in (huge, like, heavy, late):
+        entry.light = entry is not heavy
+    queue.put(huge)
+    begun = {entry for entry, _ in queue.take(taker)}  # type: ignore[union-attr]
+    assert (begun, queue.take_light(begun)) == ({huge}, None)
+    for entry in (late, heavy, like):
+        queue.put(entry)
+    assert [sizes(queue.take_light(begun)) for _ in range(2)] == [[2] * 16, [2] * 4]
+    assert queue.take_light(begun) is None
+    assert (like.taken, late.taken) == (20, 0)
+    assert (huge.taken, heavy.taken) == (10, 0)
+    assert isinstance(queue.take(taker), Dead)
+    assert sizes(queue.take(taker)) == [10]  # the heavy one, which came while the huge one had its turn
+    assert sizes(queue.take(taker)) == [10] * 10
+
+
+def test_what_is_dropped_at_the_end_is_named() -> None:
+    queue, taker = one_taker(10)
+    entries = [asked([5]), asked([6])]
+    for entry in entries:
+        queue.put(entry)
+    assert queue.close(drop=True) == entries
+    assert (queue.take(taker), len(queue)) == (None, 0)
 
 
 # several who take
@@ -191,6 +261,21 @@ def test_one_request_is_shared_out_and_done_once() -> None:
     batches: list[Any] = [queue.take(taker) for taker in takers]
     assert [sentence for batch in batches for _, sentence in batch] == entry.sentences
     assert [queue.finish(entry, len(batch)) for batch in batches] == [False, True]
+
+
+def test_one_request_wakes_all_that_have_a_share_in_it() -> None:
+    queue = Queue(100)
+    takers, found = [queue.taker(Texts) for _ in range(3)], []
+    threads = [threading.Thread(target=lambda one=one: found.append(queue.take(one))) for one in takers]
+    for thread in threads:
+        thread.start()
+    while any(one.until is None for one in takers):  # until they sleep
+        time.sleep(0.001)
+    queue.put(asked([5] * 6))
+    for thread in threads:
+        thread.join(5)
+    queue.close()  # where one sleeps on
+    assert [len(sizes(batch)) for batch in found] == [2, 2, 2]
 
 
 def test_each_takes_its_kind() -> None:

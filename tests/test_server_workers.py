@@ -24,6 +24,7 @@ from dragoman.cli.common import prepare_runtime
 from dragoman.config import DecodeConfig
 from dragoman.errors import BundleError, DataError, RunError
 from dragoman.server.helper import HelperProcess
+from dragoman.server.refusals import GoneError
 from serving import Echo, Server, load_nothing, prepare_nothing, serving
 from tolerances import LOGPROB, REORDERED
 
@@ -125,6 +126,35 @@ def test_what_cannot_be_loaded_is_said_at_once() -> None:
     made.close()
 
 
+def test_a_search_there_ends_when_it_is_not_wanted(echo: HelperProcess) -> None:
+    """Told between two looks of the one who waits; the process goes on with the next task."""
+    process, looks = said(echo, "who"), iter(range(3))
+
+    def check() -> None:
+        if next(looks, None) is None:
+            raise GoneError
+
+    with pytest.raises(GoneError):
+        echo.translate(["long"], check=check)
+    assert int(said(echo, "steps")) > 0
+    assert said(echo, "who") == process
+
+
+def test_to_stop_what_is_done_already_does_no_harm(echo: HelperProcess) -> None:
+    """The process has answered when it is told to stop: it passes that over, and each answer is that of its task."""
+    process = said(echo, "who")
+
+    def too_late() -> None:
+        assert echo._connection.poll(10)
+        raise GoneError
+
+    for number in range(3):
+        with pytest.raises(GoneError):
+            echo.translate(["a little later"], check=too_late)
+        assert said(echo, f"a{number}") == f"A{number}"
+    assert said(echo, "who") == process
+
+
 def test_one_that_dies_is_replaced(echo: HelperProcess) -> None:
     first = int(said(echo, "who"))
     with pytest.raises(RunError, match=r"a helper process died with 3 \(out of memory\?\)\.$"):
@@ -217,10 +247,10 @@ def test_a_process_that_dies_costs_what_it_did(server: Server, translator: Trans
 
 
 def test_a_stop_finishes_what_came(model: Path) -> None:
-    with serving(model, "--workers", "2") as server, ThreadPoolExecutor(8) as pool:
+    with serving(model, "--workers", "2", "--grace", "60") as server, ThreadPoolExecutor(8) as pool:
         own = children(server.process.pid)
         assert len(own) == 2
-        long = "\n".join(line + str(n) for n in range(20) for line in LINES)
+        long = "\n".join(line + str(n) for n in range(4) for line in LINES)
         options = [{"beam_size": 16, "length_penalty": n / 4} for n in range(6)]
         answers = [pool.submit(server.post, "/v1/translate", text=long, options=one) for one in options]
         while 'dragoman_queue_requests{model="en-de"} 0.0' in server.get("/metrics").text:

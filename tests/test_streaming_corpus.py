@@ -34,8 +34,8 @@ from dragoman.training.dealing import Share, deal, whole
 from dragoman.training.ranks import Ranks
 from dragoman.training.run import Run, train
 from test_ddp import WORKER, start_ranks
-from test_training_run import config_of, records, same, sentences, weights
 from tolerances import SAME_SUMS
+from trainings import config_of, records, same, sentences, weights, write_reversed
 
 SIZES = (23, 41, 17)
 KINDS = ("aligned", "jsonl", "csv", "parquet", "saved", "hub jsonl", "hub parquet", "hub csv")
@@ -563,12 +563,8 @@ def test_settings_that_cannot_work(data: dict[str, Any], message: str) -> None:
 def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A training text of four files of uneven size, validation and test text."""
     folder = tmp_path_factory.mktemp("run")
-    for name, count, seed in (
-        ("valid", 30, 2), ("test", 30, 3), *((f"train-{n}", 90 + 60 * n, 10 + n) for n in range(4))
-    ):  # fmt: skip
-        src = sentences(count, seed)
-        (folder / f"{name}.src").write_text("".join(f"{line}\n" for line in src))
-        (folder / f"{name}.tgt").write_text("".join(" ".join(line.split()[::-1]) + "\n" for line in src))
+    parts = {f"train-{number}": (90 + 60 * number, 10 + number) for number in range(4)}
+    write_reversed(folder, {"valid": (30, 2), "test": (30, 3), **parts})
     return folder
 
 

@@ -10,11 +10,13 @@ from pathlib import Path
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from tokenizers import decoders, pre_tokenizers
 
 from dragoman.config import TokenizerConfig
 from dragoman.errors import BundleError, ConfigError, DataError
+from dragoman.text import json_tokenizer
 from dragoman.text.readers import read_lines
-from dragoman.text.tokenizer import SPECIAL_TOKENS, Tokenizer, TokenizerPair, train_tokenizers
+from dragoman.text.tokenizer import SPECIAL_TOKENS, Tokenizer, TokenizerPair, open_bytes, train_tokenizers
 
 TEXTS = [
     "The old man reads a book.",
@@ -112,6 +114,65 @@ def test_any_ids_give_text(kind: str, ids: list[int]) -> None:
     ids = [index for index in ids if index < tokenizer.vocab_size]
     tokenizer.decode(ids).encode()
     assert len(tokenizer.tokens(ids)) == len(ids)
+
+
+def test_every_byte_has_its_character() -> None:
+    """What the library spells bytes with; each decodes to the byte, or is a part of what does."""
+    assert set(json_tokenizer._BYTES) == set(pre_tokenizers.ByteLevel.alphabet())
+    assert sorted(json_tokenizer._BYTES.values()) == list(range(256))
+    shown = {byte: char for char, byte in json_tokenizer._BYTES.items()}
+    for char in map(chr, [*range(0x300), 0x732B, 0xFFFD, 0x1F600]):
+        assert decoders.ByteLevel().decode(["".join(shown[byte] for byte in char.encode())]) == char
+
+
+@pytest.mark.parametrize(
+    ("text", "open_"),
+    [
+        (b"", 0), (b"a", 0), ("猫".encode(), 0), (b"\xe7", 1), (b"\xe7\x8c", 2), (b"\xf0\x9f\x98", 3), (b"a\xc3", 1),
+        (b"\x8c\xab\xc3", 1), (b"\x80", 0), (b"\xff", 0), (b"\xc0", 0), (b"\xed", 1), (b"\xed\x9f", 2),
+        (b"\xed\xa0", 0), (b"\xf4\x90", 0), (b"\xe7a", 0), ("�".encode(), 0), (b"\xe7\xe7", 1),
+    ],
+)  # fmt: skip
+def test_bytes_that_begin_a_character(text: bytes, open_: int) -> None:
+    assert open_bytes(text) == open_
+
+
+@pytest.mark.parametrize("kind", ["bpe", "unigram"])
+def test_a_character_that_is_not_whole_is_left_out_at_the_end(kind: str) -> None:
+    tokenizer = trained(kind)
+    text = "Tür 猫 😀! x�"
+    ids = tokenizer.encode(text)
+    every = [tokenizer.decode_whole(ids[:count]) for count in range(len(ids) + 1)]
+    assert all(text.startswith(one) for one in every)
+    assert every == sorted(every, key=len)
+    assert (every[-1], every[0]) == (text, "")
+    assert not any("�" in one for one in every[:-1])
+    assert any("�" in tokenizer.decode(ids[:count]) for count in range(len(ids)))
+    # Bytes that nothing can complete stay as decoding shows them.
+    half = tokenizer.encode("猫")[:-1]
+    for odd in ([*half, *tokenizer.encode("x")], [half[-1]], [*half, *half[:1], 3]):
+        assert tokenizer.decode_whole(odd).rstrip("�") == tokenizer.decode(odd).rstrip("�")
+    assert tokenizer.decode_whole([half[-1]]) == "�"
+    assert "�" in tokenizer.decode_whole([*half, *tokenizer.encode("x")])
+
+
+@given(ids=st.lists(st.integers(0, 329), max_size=8))
+@pytest.mark.parametrize("kind", ["bpe", "unigram", "wordlevel"])
+def test_only_what_may_still_change_is_left_out(kind: str, ids: list[int]) -> None:
+    """Against trying: where a byte more makes another character of the last �, it is left out."""
+    tokenizer = trained(kind)
+    ids = [index for index in ids if index < tokenizer.vocab_size]
+    text = tokenizer.decode(ids)
+    goes_on = False
+    if kind != "wordlevel" and text.endswith("�"):
+        at = len(text) - 1
+        later = [tokenizer.encode(chr(byte))[-1:] for byte in (0x80, 0x90, 0x9F, 0xA1, 0xBF)]
+        more = [first + rest for first in later for rest in ([], later[0], later[0] * 2)]
+        goes_on = any(
+            tokenizer.decode(ids + some)[at:] not in ("�", "") and "�" not in tokenizer.decode(ids + some)[at:]
+            for some in more
+        )
+    assert tokenizer.decode_whole(ids) == (text[:-1] if goes_on else text)
 
 
 def test_pieces_are_readable() -> None:

@@ -485,3 +485,25 @@ def marian_folder_of_bytes(folder: Path) -> Path:
     (folder / "source.spm").write_bytes(b"any")
     (folder / "vocab.json").write_text(json.dumps(GOOD))
     return folder
+
+
+def test_a_character_that_is_not_whole_is_left_out_at_the_end() -> None:
+    tokenizer = trained()
+    text = "Tür 猫 😀! x"
+    ids = tokenizer.encode(text)
+    every = [tokenizer.decode_whole(ids[:count]) for count in range(len(ids) + 1)]
+    assert all(text.startswith(one) for one in every)
+    assert (every[-1], every[0]) == (text, "")
+    assert not any("�" in one for one in every)
+    assert sum("�" in tokenizer.decode(ids[:count]) for count in range(len(ids))) == 5
+    byte = {value: tokenizer.pieces[f"<0x{value:02X}>"] for value in range(256)}
+    # Bytes that nothing can complete stay as decoding shows them, and so does a whole character of bytes.
+    for odd, shown in (
+        ([0x80], "�"),
+        ([0xE7, 0xE7], "�"),
+        ([0xFF, 0xE7], "�"),
+        ([0xE7, 0x41], "�A"),
+        ([0xC3, 0xBC], "ü"),
+    ):
+        assert tokenizer.decode_whole([byte[value] for value in odd]) == shown
+    assert tokenizer.decode_whole([*ids[:2], byte[0xE7], tokenizer.eos_id]) == tokenizer.decode(ids[:2])

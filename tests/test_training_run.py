@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import random
+import shlex
 import signal
 import subprocess
 import sys
@@ -14,12 +14,10 @@ from typing import Any
 
 import pytest
 import torch
-import yaml
-from torch import Tensor
 
 from dragoman import Translator, load_config
-from dragoman.bundle import load_bundle, read_tensors
-from dragoman.config import RunConfig, TokenizerConfig
+from dragoman.bundle import load_bundle
+from dragoman.config import TokenizerConfig
 from dragoman.errors import BundleError, ConfigError, DataError, RunError
 from dragoman.model.transformer import Transformer
 from dragoman.text.batching import TrainingBatches, collate
@@ -27,71 +25,15 @@ from dragoman.training.report import Reporter
 from dragoman.training.run import Run, train
 from dragoman.training.validation import batch_loss
 from tolerances import FLOAT32_GRADIENT
-
-WORDS = [
-    *("ana", "bolo", "casa", "dado", "elefante", "faca", "gato", "hora", "ilha", "jarro"),
-    *("lobo", "mesa", "navio", "olho", "pato", "queijo", "rato", "sapo", "tatu", "uva"),
-]
-
-
-def sentences(count: int, seed: int, longest: int = 7) -> list[str]:
-    draw = random.Random(seed)
-    different = dict.fromkeys(" ".join(draw.choices(WORDS, k=draw.randint(2, longest))) for _ in range(count))
-    return list(different)
+from trainings import config_of, records, same, sentences, weights, write_config, write_reversed
 
 
 @pytest.fixture(scope="module")
 def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Sentences and the same with the words reversed: train, valid and test."""
     folder = tmp_path_factory.mktemp("corpus")
-    for name, count, seed in (("train", 600, 1), ("valid", 30, 2), ("test", 30, 3)):
-        src = sentences(count, seed)
-        (folder / f"{name}.src").write_text("".join(f"{line}\n" for line in src))
-        (folder / f"{name}.tgt").write_text("".join(" ".join(line.split()[::-1]) + "\n" for line in src))
+    write_reversed(folder, {"train": (600, 1), "valid": (30, 2), "test": (30, 3)})
     return folder
-
-
-def config_of(folder: Path, bpe_dropout: float = 0.0, **train_settings: Any) -> RunConfig:
-    data = {
-        "dir": str(folder),
-        **{name: {"src": f"{name}.src", "tgt": f"{name}.tgt"} for name in ("train", "valid", "test")},
-    }
-    model = {
-        "d_model": 16, "n_heads": 2, "n_encoder_layers": 1, "n_decoder_layers": 1, "d_ff": 32, "tie_embeddings": "all",
-    }  # fmt: skip
-    settings = {
-        "max_steps": 12,
-        "batch_tokens": 300,
-        "valid_every": 4,
-        "log_every": 3,
-        "warmup_steps": 4,
-        "seed": 5,
-        "threads": 1,
-    }
-    return RunConfig(
-        name="tiny",
-        data=data,
-        tokenizer={"kind": "bpe", "vocab_size": 320, "bpe_dropout": bpe_dropout}
-        if bpe_dropout
-        else {"kind": "wordlevel", "min_frequency": 1},
-        model=model,
-        train={**settings, **train_settings},
-    )
-
-
-def weights(run: Path, name: str = "last") -> dict[str, Tensor]:
-    return read_tensors(run / name / "model.safetensors")
-
-
-def records(run: Path) -> list[dict[str, Any]]:
-    """The metrics without what the clock says."""
-    clock = {"elapsed", "tokens_per_second"}
-    lines = (run / "metrics.jsonl").read_text().splitlines()
-    return [{key: value for key, value in json.loads(line).items() if key not in clock} for line in lines]
-
-
-def same(left: dict[str, Tensor], right: dict[str, Tensor]) -> bool:
-    return left.keys() == right.keys() and all(torch.equal(left[name], right[name]) for name in left)
 
 
 VARIANTS: dict[str, dict[str, Any]] = {
@@ -328,13 +270,8 @@ def test_a_refused_run_leaves_nothing_in_the_way(corpus: Path, tmp_path: Path) -
     train(config, tmp_path / "run", quiet=True)
 
 
-def _write(config: RunConfig, path: Path) -> Path:
-    path.write_text(yaml.safe_dump(config.model_dump(mode="json")))
-    return path
-
-
 def test_the_command(corpus: Path, tmp_path: Path, run_cli: Callable[..., Any]) -> None:
-    path = _write(config_of(corpus), tmp_path / "config.yaml")
+    path = write_config(config_of(corpus), tmp_path / "config.yaml")
     done = run_cli("train", path, "train.max_steps=3", "--out", tmp_path / "run")
     assert done.rc == 0, done.stderr
     assert done.stdout == f"{tmp_path / 'run'}\n"
@@ -358,7 +295,7 @@ def test_a_run_that_was_stopped_goes_on(
 ) -> None:
     """The process is really stopped in the middle; what comes after --resume is what would have come anyway."""
     config = config_of(corpus, bpe_dropout=bpe_dropout, max_steps=400, valid_every=50, save_every=10)
-    path = _write(config, tmp_path / "config.yaml")
+    path = write_config(config, tmp_path / "config.yaml")
     command = [str(Path(sys.executable).with_name("dragoman")), "train", str(path), "--out"]
     subprocess.run([*command, str(tmp_path / "whole")], check=True, capture_output=True)
     with subprocess.Popen([*command, str(tmp_path / "cut")], stderr=subprocess.PIPE, text=True) as process:
@@ -369,7 +306,8 @@ def test_a_run_that_was_stopped_goes_on(
         _, stderr = process.communicate(timeout=120)
     if number == signal.SIGINT:
         assert process.returncode == 130
-        assert "--resume" in stderr
+        hint = shlex.split(stderr.rpartition(", all saved; go on with: ")[2])
+        assert hint == ["dragoman", *command[1:], str(tmp_path / "cut"), "--resume"]
         assert "Traceback" not in stderr
     assert not (tmp_path / "cut" / "checkpoints" / "step-400").exists()
     subprocess.run([*command, str(tmp_path / "cut"), "--resume"], check=True, capture_output=True)

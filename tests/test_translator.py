@@ -86,7 +86,7 @@ def test_the_fields(translator: Translator, options: dict[str, Any]) -> None:
             assert one.finished == (one.ids[-1] == 3)
             assert 3 not in one.ids[:-1]
             assert len(one.ids) <= limit
-            assert one.text == bundle.tokenizers.tgt.decode(one.ids)
+            assert one.text == bundle.tokenizers.tgt.decode_whole(one.ids)
             assert one.tokens == bundle.tokenizers.tgt.tokens(one.ids)
             assert one.src_tokens == [*bundle.tokenizers.src.tokens(bundle.tokenizers.src.encode(line)), "</s>"]
             assert len(one.token_logprobs) == len(one.ids)
@@ -134,7 +134,7 @@ def test_a_beam_of_one_is_greedy(translator: Translator) -> None:
 
 @pytest.mark.parametrize("text", ["", " ", "\t\u2028\u00a0\n"])
 def test_nothing_in_nothing_out(translator: Translator, text: str) -> None:
-    assert translator.translate(text, attention=True, n_best=3, prefix="Der") == Translation("")
+    assert translator.translate(text, attention=True, n_best=3, prefix="Der") == Translation("", unmet=["Der"])
     found = translator.translate([text, "key", text], beam_size=2)
     assert [one.text == "" for one in found] == [True, False, True]
     assert_same([found[1]], [translator.translate("key", beam_size=2)])

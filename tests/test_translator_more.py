@@ -73,6 +73,51 @@ def test_characters_of_several_tokens_come_whole() -> None:
     assert len(pieces) > 3
 
 
+def spelling(kind: str) -> Translator:
+    """A model that gives every token the same probability, so that it draws bytes without sense."""
+    bundle = make_bundle(kind=kind)
+    with torch.no_grad():
+        bundle.model.output.weight.zero_()
+        bundle.model.output.bias.zero_()
+    return Translator(bundle)
+
+
+@pytest.mark.parametrize("kind", ["bpe", "unigram", "sentencepiece"])
+def test_half_a_character_at_the_end_is_no_text(kind: str) -> None:
+    """Its tokens are kept, their words count them, and the pieces of the stream still make the text."""
+    translator = spelling(kind)
+    tokenizer, halves = translator.bundle.tokenizers.tgt, 0
+    for length in (1, 2, 3, 7):
+        options: dict[str, Any] = {"sample": True, "max_length": length, "seed": length}
+        texts = ["key"] * 60
+        for number, found in enumerate(translator.translate(texts, **options)):
+            shown = tokenizer.decode(found.ids)
+            assert found.text == tokenizer.decode_whole(found.ids)
+            halves += shown != found.text
+            assert shown.startswith(found.text)
+            assert set(shown[len(found.text) :].strip()) <= {"�"}
+            assert len(found.tokens) == len(found.ids) == len(found.token_logprobs)
+            assert all(text for text, _ in found.words)
+            if found.words and not found.finished:
+                assert sum(value for _, value in found.words) == pytest.approx(found.logprob, abs=LOGPROB)
+            stream = translator.stream("key", line_number=number, **options)
+            assert "".join(stream) == found.text
+            assert stream.translation.ids == found.ids
+    assert halves > 10
+
+
+def test_the_part_of_a_character_that_a_beam_ends_in(translator: Translator) -> None:
+    """Not of drawing alone: what is cut at its limit ends where it ends."""
+    whole, every = translator.intake.target("Zaun"), translator.intake.target("Zaun猫")
+    assert every[: len(whole)] == whole
+    half = every[:-1]
+    assert translator.force("key", whole).text == translator.force("key", half).text == "Zaun"
+    assert translator.force("key", half).tokens[-1] == "�"
+    assert [word for word, _ in translator.force("key", half).words] == ["Zaun"]
+    assert translator.force("key", every).text == "Zaun猫"
+    assert translator.force("key", [*half, *translator.intake.target("Zaun")]).text == "Zaun� Zaun"
+
+
 def test_phrases_prefixes_and_warnings_are_streamed_too(translator: Translator) -> None:
     options: dict[str, Any] = {"prefix": "Ein", "constraints": ["Zaun"], "max_length": 30}
     assert "".join(translator.stream(LINES[0], **options)) == translator.translate(LINES[0], **options).text
@@ -87,14 +132,17 @@ def test_what_cannot_be_streamed_is_said_at_once(translator: Translator) -> None
         translator.stream("a", beamsize=3)
 
 
-@given(ids=st.lists(st.integers(4, 299), max_size=25), kind=st.sampled_from(["bpe", "unigram", "wordlevel"]))
+@given(
+    ids=st.lists(st.integers(4, 299), max_size=25),
+    kind=st.sampled_from(["bpe", "unigram", "wordlevel", "sentencepiece"]),
+)
 def test_nothing_that_was_given_out_is_taken_back(ids: list[int], kind: str) -> None:
     tokenizer = _tokenizers(kind)
     ids = [index for index in ids if index < tokenizer.vocab_size]
-    growing = Growing(tokenizer.decode)
+    growing = Growing(tokenizer.decode_whole)
     pieces = [growing.piece(ids[:n]) for n in range(len(ids) + 1)]
-    pieces.append(growing.rest(tokenizer.decode(ids)))
-    assert "".join(pieces) == tokenizer.decode(ids)
+    pieces.append(growing.rest(tokenizer.decode_whole(ids)))
+    assert "".join(pieces) == tokenizer.decode_whole(ids)
 
 
 def _tokenizers(kind: str, made: dict[str, Any] = {}) -> Any:  # noqa: B006  # made once

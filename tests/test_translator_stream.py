@@ -10,7 +10,7 @@ import torch
 
 from bundles import LINES, make_bundle
 from dragoman import Translation, Translator
-from dragoman.errors import DataError, RunError
+from dragoman.errors import DataError
 from dragoman.translating.stream import Stream
 from test_translator import SEARCHES
 from test_translator import assert_same as all_same
@@ -103,27 +103,6 @@ def test_the_search_waits_for_its_reader(
     taken = len(steps)
     stream.close()
     assert (list(stream), len(steps)) == ([], taken)
-
-
-@pytest.mark.parametrize("options", [{"beam_size": 1}, {"beam_size": 4}, {"sample": True}, {"constraints": ["Zaun"]}])
-def test_every_step_is_told(translator: Translator, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any]) -> None:
-    steps, told = counted(translator, monkeypatch), []
-    stream = translator.stream(LINES[0], max_length=20, stepped=lambda: told.append(len(steps)), **options)
-    assert "".join(stream) == stream.translation.text
-    assert told == list(range(1, len(steps) + 1))
-
-
-def test_what_a_step_raises_ends_the_search(translator: Translator, monkeypatch: pytest.MonkeyPatch) -> None:
-    steps = counted(translator, monkeypatch)
-
-    def stepped() -> None:
-        if len(steps) == 3:
-            raise RunError("enough.")
-
-    stream = translator.stream(LINES[2], beam_size=4, min_length=30, max_length=40, stepped=stepped)
-    with pytest.raises(RunError, match="enough"):
-        list(stream)
-    assert (list(stream), len(steps)) == ([], 3)
 
 
 def test_a_stream_is_an_iterator_of_its_own() -> None:

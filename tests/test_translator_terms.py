@@ -125,6 +125,21 @@ def test_what_cannot_be_met_is_said(
     assert translator.translate("key", constraints=["Zaun"], max_length=40, strict_terms=True).unmet == []
 
 
+def test_many_that_cannot_be_met_are_counted(
+    translator: Translator,
+    warnings: pytest.LogCaptureFixture,  # noqa: F811
+) -> None:
+    phrases = [f"key {number}" for number in range(40)]
+    found = translator.translate("key", constraints=phrases, max_length=2)
+    assert len(found.unmet) == 40
+    shown = ", ".join(f'"{phrase}"' for phrase in found.unmet[:5])
+    assert [record.getMessage() for record in warnings.records] == [
+        f"line 1: the translation lacks {shown}, and 35 more."
+    ]
+    with pytest.raises(DataError, match="and 35 more; change the terms"):
+        translator.translate("key", constraints=phrases, max_length=2, strict_terms=True)
+
+
 def test_words_that_the_model_does_not_have(warnings: pytest.LogCaptureFixture) -> None:  # noqa: F811
     translator = Translator(make_bundle(kind="wordlevel"))
     found = translator.translate("key", constraints=["Flugzeug", "Zaun", "Flugzeug"])

@@ -19,9 +19,10 @@ from safetensors.torch import save_file
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
-from dragoman.config import Config, DecodeConfig, ModelConfig
-from dragoman.errors import BundleError, DragomanError
+from dragoman.config import DecodeConfig, ModelConfig
+from dragoman.errors import BundleError, DragomanError, some_of
 from dragoman.explain import explain
+from dragoman.fields import Config
 from dragoman.files import atomic_folder, signals_kept, write_json, write_text
 from dragoman.model.transformer import Transformer
 from dragoman.text.tokenizer import TokenizerPair
@@ -32,7 +33,7 @@ FORMAT_VERSION = 1
 MOST_POSITIONS = 1 << 24
 
 # Misfits between a weights file and its configuration that one error names.
-_SHOWN = 8
+_SHOWN = 4
 
 C = TypeVar("C", bound=Config)
 
@@ -60,7 +61,7 @@ def unique_weights(model: torch.nn.Module) -> dict[str, Tensor]:
 def check_weights(model: torch.nn.Module, weights: dict[str, Tensor], where: str) -> None:
     """Raise :class:`BundleError` where ``weights`` are not those of ``model``: each name once, each of its shape.
 
-    The error lists every misfit (of many, the first eight).
+    The error lists every misfit (of many, the first few).
     """
     wanted = unique_weights(model)
     problems = [f"{name} is missing" for name in wanted if name not in weights]
@@ -72,7 +73,7 @@ def check_weights(model: torch.nn.Module, weights: dict[str, Tensor], where: str
         elif not found.is_floating_point():
             problems.append(f"{name} is of type {str(found.dtype).removeprefix('torch.')}, not a float")
     if problems:
-        shown = "; ".join(problems[:_SHOWN]) + (f"; and {len(problems) - _SHOWN} more" * (len(problems) > _SHOWN))
+        shown = some_of(problems, _SHOWN, "; ")
         raise BundleError(f"{where} does not fit its configuration ({shown}); copy it again.")
 
 

@@ -6,44 +6,14 @@ An unknown key is an error that names the nearest known one. Reading YAML is in 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, cast
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag, ValidationError, model_validator
+from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
 
 from dragoman.errors import ConfigError, Setting, nearest
-from dragoman.explain import explain, joined
+from dragoman.fields import AboveZero, Config, Count, Fraction, NotNegative, Number, Positive, Ratio, Seed, Thousand
 
-if TYPE_CHECKING:
-    from pydantic._internal._model_construction import ModelMetaclass
-else:
-    ModelMetaclass = type(BaseModel)  # pydantic exports it under no public name
-
-Fraction = Annotated[float, Field(ge=0.0, lt=1.0)]
-Count = Annotated[int, Field(ge=0)]
-Positive = Annotated[int, Field(ge=1)]
-Seed = Annotated[int, Field(ge=0, lt=1 << 63)]
 Files = Annotated[tuple[str, ...], BeforeValidator(lambda v: (v,) if isinstance(v, str) else v), Field(min_length=1)]
-
-
-class _ConfigMeta(ModelMetaclass):
-    """Turns pydantic's error into ours where a caller makes a configuration; nested ones are validated inside."""
-
-    def __call__(cls, **values: Any) -> Any:  # noqa: N805 (a metaclass: its instances are classes)
-        try:
-            return super().__call__(**values)
-        except ValidationError as error:
-            problems = joined(parts for _, parts in explain(error, cast("type[BaseModel]", cls)))
-            raise ConfigError(Setting("", f"{cls.__name__}: "), *problems) from None
-
-
-class Config(BaseModel, metaclass=_ConfigMeta):
-    """Frozen, strict about keys; a bad value raises :class:`ConfigError` from Python too."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True, allow_inf_nan=False)
-
-    def changed(self, **changes: Any) -> Self:
-        """A copy with some fields changed, checked like a new one."""
-        return type(self)(**{**{name: getattr(self, name) for name in self.model_fields_set}, **changes})
 
 
 class ModelConfig(Config):
@@ -65,7 +35,7 @@ class ModelConfig(Config):
     norm: Literal["layer", "std", "std_scalar", "rms"] = Field(
         "layer", description="layer; std: n-1 deviation, eps outside the root; std_scalar: std, one gain; rms"
     )
-    norm_eps: Annotated[float, Field(gt=0.0)] = Field(1e-5, description="added to the variance (std: to the deviation)")
+    norm_eps: AboveZero = Field(1e-5, description="added to the variance (std: to the deviation)")
     norm_first: bool = Field(True, description="true: pre-norm; false: post-norm, as in the paper")
     final_norm: bool = Field(True, description="a norm after the last layer of each stack")
     positions: Literal["sinusoidal", "sinusoidal_halves", "learned", "rotary", "none", "table"] = Field(
@@ -272,7 +242,9 @@ class DataConfig(Config):
     valid: ValidCorpus | None = Field(None, description="what validation is on; null: there is none")
     test: Corpus | None = Field(None, description="scored at the end of the training; null: nothing is")
     max_length: Positive = Field(256, description="tokens of either side; longer training pairs are dropped, counted")
-    max_ratio: Annotated[float, Field(ge=1.0)] = Field(9.0, description="tokens, longer : shorter side; as above")
+    max_ratio: Annotated[float, Field(ge=1.0), Number] = Field(
+        9.0, description="tokens, longer : shorter side; as above"
+    )
 
     @model_validator(mode="after")
     def _trains_alone(self) -> Self:
@@ -289,23 +261,23 @@ class TrainConfig(Config):
     accumulate: Positive = Field(1, description="batches in one update")
     max_steps: Positive | None = Field(None, description="updates")
     max_epochs: Positive | None = Field(None, description="passes over the training text")
-    max_minutes: Annotated[float, Field(gt=0.0)] | None = Field(
-        None, description="minutes; the last validation comes on top"
-    )
-    lr: Annotated[float, Field(gt=0.0)] = Field(1e-3, description="the peak; for noam the factor")
+    max_minutes: AboveZero | None = Field(None, description="minutes; the last validation comes on top")
+    lr: AboveZero = Field(1e-3, description="the peak; for noam the factor")
     schedule: Literal["noam", "inverse_sqrt", "cosine", "linear", "plateau", "constant"] = Field(
         "inverse_sqrt", description="how the rate goes on after its rise"
     )
     warmup_steps: Count = Field(400, description="updates of linear rise (plateau: steps before it is consulted)")
     warmup_ratio: Fraction | None = Field(None, description="share of the horizon; where set, in place of warmup_steps")
-    plateau_factor: Annotated[float, Field(gt=0.0, lt=1.0)] = Field(0.5, description="the rate is multiplied by this")
+    plateau_factor: Annotated[float, Field(gt=0.0, lt=1.0), Number] = Field(
+        0.5, description="the rate is multiplied by this"
+    )
     plateau_patience: Count = Field(3, description="validations without improvement that are borne")
     label_smoothing: Fraction = Field(0.1, description="probability spread over the vocabulary")
-    clip_norm: Annotated[float, Field(ge=0.0)] = Field(1.0, description="largest gradient norm; 0: no clipping")
+    clip_norm: NotNegative = Field(1.0, description="largest gradient norm; 0: no clipping")
     optimizer: Literal["adam", "adamw"] = Field("adam", description="adamw: weight decay apart from the gradient")
     betas: tuple[Fraction, Fraction] = Field((0.9, 0.98), description="decay per step of Adam's two averages")
-    eps: Annotated[float, Field(gt=0.0)] = Field(1e-9, description="added to the root of Adam's second average")
-    weight_decay: Annotated[float, Field(ge=0.0)] = Field(0.0, description="matrices only, embeddings excepted")
+    eps: AboveZero = Field(1e-9, description="added to the root of Adam's second average")
+    weight_decay: NotNegative = Field(0.0, description="matrices only, embeddings excepted")
     precision: Literal["fp32", "bf16", "fp16"] = Field("fp32", description="type of the products; weights stay fp32")
     device: Literal["auto", "cpu", "cuda", "mps"] = Field("auto", description="auto: cuda, else mps, else cpu")
     average_last: Count = Field(0, description="checkpoints averaged for validation and the bundles; 0: none")
@@ -318,7 +290,9 @@ class TrainConfig(Config):
     log_every: Positive = Field(50, description="steps between records; a console shows one in ten seconds")
     sample_sentences: Count = Field(3, description="validation sentences printed at each validation")
     seed: Seed = Field(1, description="of the weights, the order of the text, dropout and pairs held out")
-    threads: Annotated[int, Field(ge=1, le=1024)] | None = Field(None, description="CPU threads; null: all processors")
+    threads: Annotated[int, Field(ge=1, le=1024), Number] | None = Field(
+        None, description="CPU threads; null: all processors"
+    )
     compile: bool = Field(False, description="torch.compile the model")
     init_from: str | None = Field(None, description="model directory to go on from; its tokenizer is kept")
 
@@ -332,24 +306,24 @@ class TrainConfig(Config):
 class DecodeConfig(Config):
     """How a translation is searched for."""
 
-    beam_size: Annotated[int, Field(ge=1, le=1000)] = Field(5, description="hypotheses kept; 1: greedy")
+    beam_size: Thousand = Field(5, description="hypotheses kept; 1: greedy")
     length_norm: Literal["gnmt", "power", "none"] = Field("gnmt", description="((5+n)/6)^A (Wu et al. 2016), n^A or 1")
-    length_penalty: Annotated[float, Field(ge=-10.0, le=10.0)] = Field(1.0, description="the exponent A")
-    n_best: Annotated[int, Field(ge=1, le=1000)] = Field(1, description="translations returned per sentence")
+    length_penalty: Annotated[float, Field(ge=-10.0, le=10.0), Number] = Field(1.0, description="the exponent A")
+    n_best: Thousand = Field(1, description="translations returned per sentence")
     stop_after: Count = Field(0, description="end once so many hypotheses have ended; 0: when nothing open can win")
-    max_length_ratio: Annotated[float, Field(ge=0.0, le=1000.0)] = Field(
-        2.0, description="target tokens per source token"
-    )
+    max_length_ratio: Ratio = Field(2.0, description="target tokens per source token")
     max_length_extra: Count = Field(10, description="target tokens on top of the ratio")
     max_length: Positive | None = Field(None, description="target tokens; where set, in place of ratio and extra")
     min_length: Count = Field(0, description="target tokens before the end may come, whatever ratio and extra allow")
-    min_length_ratio: Annotated[float, Field(ge=0.0, le=1000.0)] = Field(
+    min_length_ratio: Ratio = Field(
         0.0, description="target tokens per source token before the end may come; the larger of both counts"
     )
     sample: bool = Field(False, description="draw tokens at random in place of searching")
-    temperature: Annotated[float, Field(gt=0.0)] = Field(1.0, description="logits are divided by this before drawing")
+    temperature: AboveZero = Field(1.0, description="logits are divided by this before drawing")
     top_k: Count = Field(0, description="draw from the k likeliest only; 0: all")
-    top_p: Annotated[float, Field(gt=0.0, le=1.0)] = Field(1.0, description="draw from the likeliest that reach p")
+    top_p: Annotated[float, Field(gt=0.0, le=1.0), Number] = Field(
+        1.0, description="draw from the likeliest that reach p"
+    )
     seed: Seed = Field(1, description="of the sampling; line k draws from (seed, k)")
     no_repeat_ngram: Count = Field(0, description="no n-gram of this size twice in a translation; 0: off")
     suppress: tuple[str, ...] = Field((), description="target tokens that never come, as a translation shows them")

@@ -6,13 +6,15 @@ The command line prints the message alone; the server sends it with ``http_statu
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
 class Setting:
     """The name of a setting inside an error's sentence: whoever gave the setting may know it by another one.
+
+    The place of a text is such a name too: ``line 3``.
 
     ``name``: as Python has it; empty for the class that the settings belong to. ``shown``: how the sentence writes it
     where nobody has another name for it; None: as it is.
@@ -93,3 +95,9 @@ def nearest(word: str, known: list[str], prefix: str = "") -> str:
 
     match = difflib.get_close_matches(word, known, n=1, cutoff=0.5)
     return f' (did you mean "{prefix}{match[0]}"?)' if match else ""
+
+
+def some_of(items: Sequence[str], most: int, between: str = ", ") -> str:
+    """The first ``most`` items and how many more there are: a sentence does not grow with what is wrong."""
+    more = [f"and {len(items) - most:,} more"] if len(items) > most else []
+    return between.join([*items[:most], *more])

@@ -15,6 +15,9 @@ from typing import IO, Any
 
 from dragoman.errors import DragomanError
 
+# Windows has no SIGHUP.
+_KEPT = ("SIGINT", "SIGTERM", "SIGHUP")
+
 
 def _refuse(path: Path, error: OSError) -> DragomanError:
     reason = error.strerror or error.__class__.__name__
@@ -60,14 +63,15 @@ def atomic_file(path: str | os.PathLike[str], mode: str = "w") -> Iterator[IO[An
 
 @contextlib.contextmanager
 def signals_kept() -> Iterator[None]:
-    """Hold back SIGINT and SIGTERM until the block ends: some libraries turn what a handler raises into their errors.
+    """Hold back SIGINT, SIGTERM and SIGHUP until the block ends.
 
-    For blocks that end soon. Signals that Python does not handle, and other threads, are left as they are.
+    Some libraries turn what a handler raises into their errors. For blocks that end soon. Signals that Python does not
+    handle, and other threads, are left as they are.
     """
     before: dict[int, Any] = {}
     came: list[tuple[int, Any]] = []
     if threading.current_thread() is threading.main_thread():
-        for number in (int(signal.SIGINT), int(signal.SIGTERM)):
+        for number in (int(signal.Signals[name]) for name in _KEPT if name in signal.Signals.__members__):
             if callable(signal.getsignal(number)):
                 before[number] = signal.signal(number, lambda *seen: came.append(seen))
     try:

@@ -21,7 +21,8 @@ class Translation:
     ``tokens`` and ``src_tokens`` are readable pieces, special tokens included (but not the decoder's ``<s>``);
     ``ids`` are the ids of ``tokens``. ``words`` are the words and marks of the text in order, each with the sum of
     its tokens' log-probabilities (that of ``</s>`` belongs to none). ``unmet`` are the phrases that were to appear
-    and do not, each as often as it is lacking. ``alternatives`` are the other translations, best first.
+    and do not, each as often as it is lacking; of a blank text, which is not translated, the prefix too.
+    ``alternatives`` are the other translations, best first.
 
     ``attention`` holds for encoder, decoder and cross a list with a tensor [H,query,key] per layer, on the CPU; a
     query of decoder and cross is the position that predicts the token of the same place in ``tokens``, a key of

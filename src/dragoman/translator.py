@@ -5,12 +5,12 @@ Shapes: B batch, S source length, T target length, H heads; special tokens inclu
 
 from __future__ import annotations
 
+import copy
 import logging
 import os
 from collections import Counter
 from collections.abc import Callable, Sequence
 from itertools import groupby
-from pathlib import Path
 from typing import Any, overload
 
 import torch
@@ -23,22 +23,29 @@ from dragoman.decoding.record import SearchRecord, record_search
 from dragoman.errors import ConfigError, DataError, Setting
 from dragoman.model.transformer import Attention
 from dragoman.text.batching import ordered_batches
-from dragoman.text.sentences import has_word, plainly_spaced, split_sentences
+from dragoman.text.sentences import has_word, plainly_spaced, put_into, split_sentences
 from dragoman.translating.alternatives import MOST_WORDS, next_words
-from dragoman.translating.asked import Request, Target, TermPairs, ids_of, texts_of, whole_number
-from dragoman.translating.device import resolve_device
-from dragoman.translating.ensemble import Engine, check_alike, make_engine
+from dragoman.translating.asked import (
+    Request,
+    Target,
+    TermPairs,
+    check_document,
+    check_report,
+    ids_of,
+    one_text,
+    paths_of,
+    whole_number,
+)
+from dragoman.translating.device import dtype_of, resolve_device
+from dragoman.translating.ensemble import Engine, alike, make_engine
 from dragoman.translating.jobs import Intake, Job
 from dragoman.translating.options import asked_config
-from dragoman.translating.results import Results
+from dragoman.translating.results import Results, say_unmet
 from dragoman.translating.searcher import Searcher
 from dragoman.translating.stream import Stream, pieces_of
 from dragoman.translation import Translation
 
 logger = logging.getLogger("dragoman")
-
-# The type that weights are read in; int8 is made of float32.
-_DTYPES = {"fp32": torch.float32, "int8": torch.float32, "bf16": torch.bfloat16}
 
 # Source tokens of a batch, padding included. With a beam of 5 a model of 2 million parameters takes 8 to 10 % less time
 # on one CPU core than with 2,048, there being fewer steps with few rows, and 110 MB more (docs/results.md).
@@ -51,7 +58,8 @@ Place = str | os.PathLike[str]
 class Translator:
     """Translates with one model, or with several of the same vocabularies; they are put into evaluation mode.
 
-    A translation does not depend on the other texts given with it, nor on their order. ``<unk>``, ``<pad>`` and
+    A translation does not depend on the other texts given with it, nor on their order, but for choices between what is
+    equally likely to five digits (docs/howto/decode.md has what int8 adds to that). ``<unk>``, ``<pad>`` and
     ``<s>`` are never produced. ``device``: where to compute; None: where the model is. ``others``: more models, whose
     probabilities are averaged with the first one's; settings, languages and attention are the first one's.
     ``precision``: int8 for products of eight-bit numbers (attention is still shown in full precision); anything else
@@ -69,9 +77,8 @@ class Translator:
         compile: bool = False,  # noqa: A002  # PyTorch's word
     ) -> None:
         self.bundle = bundle
-        bundles = [bundle, *others]
-        check_alike(bundles)
-        self.model = bundle.model.eval() if device is None else bundle.model.to(device).eval()
+        bundles = alike(bundle, others)
+        self.model = bundle.model.eval() if device is None else bundle.model.to(resolve_device(str(device))).eval()
         self.device = next(self.model.parameters()).device
         engine = make_engine([one.model.to(self.device).eval() for one in bundles], precision, compiled=compile)
         shapes = [one.model.config for one in bundles]
@@ -97,19 +104,20 @@ class Translator:
         """Read a model directory, or several into an ensemble. ``precision``: fp32, int8 or bf16.
 
         ``compile``: greedy search and drawing of one text at a time run compiled on the CPU in fp32. That takes up to
-        a minute for the first model of a shape; what was compiled is kept in the user's cache. Where it cannot be, a
-        warning says so.
+        a minute for the first model of a shape; what was compiled is kept in the user's cache. Where it cannot be, and
+        at the first beam, which makes no use of it, a warning says so.
 
         Raises :class:`BundleError`, and :class:`ConfigError` for what is not there or does not fit together.
         """
-        if str(precision) not in _DTYPES:
-            raise ConfigError(f'there is no precision "{precision}"; use one of {", ".join(_DTYPES)}.')
-        where, dtype = resolve_device(str(device)), _DTYPES[precision]
-        paths = [path] if isinstance(path, str | os.PathLike) else list(path)
-        if not paths:
-            raise ConfigError("an ensemble of no models was asked for; give at least one model directory.")
-        first, *others = [load_bundle(Path(one), where, dtype) for one in paths]
+        where, dtype = resolve_device(str(device)), dtype_of(str(precision))
+        first, *others = [load_bundle(one, where, dtype) for one in paths_of(path)]
         return cls(first, others=others, precision=precision, compile=compile)
+
+    def interruptible(self, check: Callable[[], object]) -> Translator:
+        """This translator, with ``check`` called before each step of its searches; what that raises ends the call."""
+        other = copy.copy(self)
+        other._searcher = Searcher(self.engine, self.intake, self.device, check)
+        return other
 
     @property
     def special(self) -> frozenset[str]:
@@ -184,16 +192,19 @@ class Translator:
         messages; ``report`` is called after each batch with the number of texts done. ``options`` are fields of
         :class:`DecodeConfig` (``beam_size=5``, ``n_best=3``, …) in place of the model's defaults.
 
-        A text of nothing but white space gives an empty translation, without a search. One that is longer than the
-        model's ``max_length`` is translated in parts, split at sentence ends, with a warning. Where the model's
-        positions end (learned ones do), a sentence that is longer is cut there, with a warning. A translation stops
-        at the model's ``max_length``, with a warning too, unless the option ``max_length`` allows more. Raises
-        :class:`ConfigError` for an unknown option, :class:`DataError` for a prefix that cannot be forced.
+        A text of nothing but white space gives an empty translation, without a search; its prefix and constraints
+        are unmet. One that is longer than the model's ``max_length`` is translated in parts, split at sentence ends,
+        with a warning. Where the model's positions end (learned ones do), a sentence that is longer is cut there, with
+        a warning. A translation stops at the model's ``max_length``, with a warning too, unless the option
+        ``max_length`` allows more. Raises :class:`ConfigError` for an unknown option, or one that has no effect beside
+        another, :class:`DataError` for a prefix that cannot be forced.
         """
         config = self.decode_config(**options)
         budget = whole_number("batch_tokens", batch_tokens)
-        request = Request.of(text, line_numbers, prefix, constraints, terms)
+        check_report(report)
+        request = Request.of(text, line_numbers, prefix, constraints, terms, strict=strict_terms)
         jobs = self.intake.jobs(request, config)
+        results = self.results.empty(request, config, strict=strict_terms)
         found: dict[int, Translation] = {}
         left = Counter(job.place for job in jobs)
         # Apart, so that a sentence without phrases is found as it would be without neighbours that have some.
@@ -207,7 +218,6 @@ class Translator:
                     left[jobs[at].place] -= 1
                 if report is not None:
                     report(len(request.texts) - sum(1 for parts in left.values() if parts))
-        results = [Translation("") for _ in request.texts]
         for place, parts in groupby(range(len(jobs)), key=lambda at: jobs[at].place):
             results[place] = self.results.joined([(jobs[at], found[at]) for at in parts], config)
         return results[0] if isinstance(text, str) else results
@@ -219,11 +229,7 @@ class Translator:
         found = self.results.of(job, hypotheses)
         if attention:
             found.attention = self._attention(job.source, found.ids)
-        if found.unmet:
-            lacking = ", ".join(f'"{text}"' for text in found.unmet)
-            if strict:
-                raise DataError(f"the translation of line {job.line + 1} cannot hold {lacking}; change the terms.")
-            logger.warning("line %d: the translation lacks %s.", job.line + 1, lacking)
+        say_unmet(found.unmet, job.line, strict=strict)
         most = self.intake.max_length
         if not found.finished and len(found.ids) == most < config.limit(len(self.intake.with_special(job.source))):
             remedy = "split it into sentences" + (" or set max_length" if not self.intake.bounded else "")
@@ -249,7 +255,6 @@ class Translator:
         strict_terms: bool = False,
         attention: bool = False,
         line_number: int = 0,
-        stepped: Callable[[], object] | None = None,
         **options: Any,
     ) -> Stream:
         """The translation of a text piece by piece, as soon as nothing that comes can change it.
@@ -257,18 +262,18 @@ class Translator:
         The pieces joined are ``translate(text, …).text``; after the last of them, all that is known stands in
         ``translation`` of what this returns. Greedy search and drawing give out every token, a beam what all of its
         hypotheses share; a character that is spread over tokens comes whole. The search goes on when the next piece
-        is asked for; ``stepped`` is called after each of its steps, and what it raises ends it. The other parameters
-        are those of :meth:`translate`.
+        is asked for. The other parameters are those of :meth:`translate`.
         """
         config = self.decode_config(**options)
-        if not isinstance(text, str):
-            raise DataError(f"only one text can be streamed, and this is a {type(text).__name__}; give a string.")
-        jobs = self.intake.jobs(Request.of(text, [line_number], prefix, constraints, terms), config)
+        text = one_text(text, "streamed")
+        request = Request.of(text, [line_number], prefix, constraints, terms, strict=strict_terms)
+        jobs = self.intake.jobs(request, config)
+        (empty,) = self.results.empty(request, config, strict=strict_terms)
 
         def finished(job: Job, hypotheses: list[Hypothesis]) -> Translation:
             return self._result(job, hypotheses, config, attention, strict_terms)
 
-        return Stream(pieces_of(jobs, config, self._searcher, self.results, finished, stepped))
+        return Stream(pieces_of(jobs, config, self._searcher, self.results, finished, empty))
 
     def alternatives(self, src: str, prefix: Target = "", n: int = 5, **options: Any) -> list[Translation]:
         """How a translation of ``src`` that begins with ``prefix`` can go on: ``n`` next words, likeliest first.
@@ -285,12 +290,13 @@ class Translator:
             raise ConfigError("alternatives need a search, and ", Setting("sample"), " draws at random; leave it out.")
         if config.n_best > 1:
             raise ConfigError(Setting("n_best"), " has no effect on alternatives, of which there are n; leave it out.")
-        if not texts_of(src)[0].strip():
+        if not one_text(src, "continued").strip():
             raise DataError("there is nothing to translate; give a text that holds more than white space.")
         new_word = isinstance(prefix, str) and prefix != prefix.rstrip()
         ids = self.intake.target(prefix.strip()) if isinstance(prefix, str) else ids_of(prefix)
         if ids[-1:] == [self.intake.shape.eos_id]:
             ids = ids[:-1]
+        self.bundle.tokenizers.tgt.tokens(ids)  # which refuses what is no id of the model's
         job = Job(0, 0, self.intake.source(src), ids)
         return [self.results.of(job, [one]) for one in next_words(self._searcher, job, config, n, new_word=new_word)]
 
@@ -302,9 +308,10 @@ class Translator:
         config = self.decode_config(**{"sample": False, **options})
         if config.sample:
             raise ConfigError("only a beam search can be recorded; leave out ", Setting("sample"), ".")
-        jobs = self.intake.jobs(Request.of(text, None, prefix), config)
+        request = Request.of(one_text(text, "recorded"), None, prefix)
+        jobs = self.intake.jobs(request, config)
         if not jobs:
-            return Translation(""), SearchRecord(config, 0)
+            return self.results.empty(request, config, strict=False)[0], SearchRecord(config, 0)
         if len(jobs) > 1:
             raise DataError("the text is longer than the model reads at once; record its sentences one by one.")
         search, shape = self._searcher.begin(jobs, config), self.intake.shape
@@ -328,7 +335,7 @@ class Translator:
         so that the options that a translation was made with can be given as they are. Raises :class:`DataError` for
         ids that are not the model's.
         """
-        config = self.decode_config(**options)
+        config, src = self.decode_config(**options), one_text(src, "scored")
         ids = [*self.intake.target(tgt), self.intake.shape.eos_id] if isinstance(tgt, str) else ids_of(tgt)
         if not ids:
             return Translation("")
@@ -375,26 +382,18 @@ class Translator:
         model, white space of any kind inside a sentence is one space. The parameters are those of :meth:`translate`,
         without prefixes and constraints; the sentences of a text share its line number.
         """
-        for name in ("prefix", "constraints"):
-            if name in options:
-                raise ConfigError(f"{name} belongs to one sentence, and a document has many; use translate.")
-        texts = texts_of(text)
-        numbers = range(len(texts)) if line_numbers is None else line_numbers
+        check_document(options)
+        check_report(report)
+        request = Request.of(text, line_numbers)
+        texts = request.texts
         parts = [split_sentences(one) for one in texts]
         bodies = [plainly_spaced(part) if has_word(part) else "" for own in parts for part in own]
-        lines = [number for number, own in zip(numbers, parts, strict=True) for _ in own]
+        lines = [number for number, own in zip(request.lines, parts, strict=True) for _ in own]
 
         def in_texts(done: int) -> None:
             if report is not None:
                 report(done * len(texts) // len(bodies))
 
         found = iter(self.translate(bodies, terms=terms, line_numbers=lines, report=in_texts, **options))
-        results = ["".join(_put_into(part, next(found).text) for part in own) for own in parts]
+        results = ["".join(put_into(part, next(found).text) for part in own) for own in parts]
         return results[0] if isinstance(text, str) else results
-
-
-def _put_into(part: str, translation: str) -> str:
-    """The translation between the white space that stands around the sentence in ``part``."""
-    body = part.strip() if has_word(part) else ""
-    before, _, after = part.partition(body) if body else (part, "", "")
-    return before + translation + after

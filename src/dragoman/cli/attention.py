@@ -35,6 +35,7 @@ def attention(
     head: Annotated[str | None, typer.Option(metavar="N|mean|all", help="In a picture, from 1. [mean]")] = None,
     beam_size: Annotated[int | None, typer.Option(min=1, help="Hypotheses kept; 1 is greedy.")] = None,
     length_penalty: Annotated[float | None, typer.Option(help="Exponent A of the length norm.")] = None,
+    threads: Annotated[int | None, typer.Option(min=1, max=1024, help="CPU threads. Default: all processors.")] = None,
     device: Annotated[str, typer.Option(metavar="auto|cpu|cuda|mps", help="Where to compute.")] = "auto",
     quiet: common.Quiet = False,
     verbose: common.Verbose = False,
@@ -74,7 +75,7 @@ def attention(
         raise DataError("--tgt is blank, so there is nothing to look at; give a translation, or leave it out.")
     if is_picture:
         require_matplotlib()
-    common.prepare_runtime()
+    common.prepare_runtime(threads)
     from dragoman.translator import Translator
 
     translator = Translator.load(model, device)

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("dragoman")
 
+# What errors call it.
+STANDARD_INPUT = "standard input"
+
 CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
 
 
@@ -140,7 +143,7 @@ def read_text(path: str) -> Iterator[str]:
         return read_lines(path)
     if sys.stdin is None:
         raise DataError("standard input is closed; give a file, or open it.")
-    return decode_lines(sys.stdin.buffer, "standard input")
+    return decode_lines(sys.stdin.buffer, STANDARD_INPUT)
 
 
 class Progress:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import signal
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -58,7 +57,7 @@ def convert(
     name = source_format or interop.format_of(source)
     if source_format is None:
         common.logger.info("%s: told from its keys, this is %s.", source, name)
-    with _warnings_logged(), _terminated():
+    with _warnings_logged():
         saved = interop.convert(source, dest, to, name, **facts)
     print(_report(saved, name))
 
@@ -69,20 +68,6 @@ def _warnings_logged() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.showwarning = lambda message, *_, **__: common.logger.warning("%s", message)
         yield
-
-
-@contextlib.contextmanager
-def _terminated() -> Iterator[None]:
-    """SIGTERM ends the command with 143, as it would by itself, but not before unfinished files are gone."""
-
-    def end(*_: object) -> None:
-        raise SystemExit(128 + signal.SIGTERM)
-
-    before = signal.signal(signal.SIGTERM, end)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 def _report(saved: Saved, source_format: str) -> str:

@@ -49,6 +49,7 @@ def demo(
         Path, typer.Option(metavar="DIR", help="The run directory; an earlier demo there is replaced.")
     ] = Path("runs/demo"),
     minutes: Annotated[float, typer.Option(min=0.01, help="Minutes of training.")] = MINUTES,
+    threads: Annotated[int | None, typer.Option(min=1, max=1024, help="CPU threads. Default: all processors.")] = None,
     quiet: common.Quiet = False,
     verbose: common.Verbose = False,
 ) -> None:
@@ -60,7 +61,7 @@ def demo(
     Example:
       dragoman demo
     """
-    common.prepare_runtime()
+    common.prepare_runtime(threads)
     started = time.monotonic()
     bitext = out.with_name(out.name + "-bitext")
     _make_room(out)

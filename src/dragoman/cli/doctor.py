@@ -31,6 +31,9 @@ def doctor(
     ] = None,
     ref: Annotated[Path | None, typer.Option(metavar="FILE", help="MODEL, RUN: their translations.")] = None,
     seconds: Annotated[float, typer.Option(min=1.0, help="CONFIG: about how long to take, training included.")] = 40.0,
+    threads: Annotated[
+        int | None, typer.Option(min=1, max=1024, help="CPU threads. Default: the configuration's, or all processors.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Every check and finding as JSON.")] = False,
     quiet: common.Quiet = False,
     verbose: common.Verbose = False,
@@ -51,7 +54,7 @@ def doctor(
         raise UsageError("--ref needs --src: give the sentences that it translates.")
     if not target.exists():
         raise DataError(f"{target} does not exist; give a configuration file, a run directory or a model directory.")
-    common.prepare_runtime()
+    common.prepare_runtime(threads)
     from dragoman.doctor.examine import Examination, counts, examine
 
     sources = None if src is None else _lines(src)
@@ -61,7 +64,9 @@ def doctor(
             f"{src} has {len(sources):,} lines and {ref} has {len(references):,}; give files that belong line to line."
         )
     made = Examination(common.logger.info, seconds)
-    examine(target, settings or [], sources, references, made)
+    # Last, as it is given in place of the file's.
+    own = [f"train.threads={threads}"] if threads is not None and target.is_file() else []
+    examine(target, [*(settings or []), *own], sources, references, made)
     found = counts(made.outcomes)
     if as_json:
         print(

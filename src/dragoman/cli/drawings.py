@@ -61,7 +61,10 @@ def read_run(folder: Path, name: str) -> Run:
     except UnicodeDecodeError:
         raise DataError(f"{path}: not UTF-8, so not the records of a run; give a run directory.") from None
     except OSError as error:
-        raise DataError(f"cannot read {path}: {error.strerror}; give a run directory.") from None
+        # A model (best) or a checkpoint (checkpoints/step-N) of a run.
+        of_run = next((above for above in path.parents[1:3] if (above / path.name).is_file()), None)
+        meant = f", such as {of_run}" if of_run else ""
+        raise DataError(f"cannot read {path}: {error.strerror}; give a run directory{meant}.") from None
     run = Run(name)
     for number, line in enumerate(lines, start=1):
         try:

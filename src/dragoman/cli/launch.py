@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
+import functools
 import os
 import signal
 import socket
@@ -14,14 +14,17 @@ from collections.abc import Iterator
 from types import FrameType
 from typing import Any
 
+from dragoman.cli import ending
 from dragoman.errors import UsageError
 
 # How often the launcher looks whether a process has ended.
 _SECONDS_BETWEEN_LOOKS = 0.1
 # A process that has lost the others ends by itself, and says why; one that does not is ended after so long.
 _SECONDS_TO_END = 30.0
-# Linux's prctl.h: the signal that a process gets when the one that started it is gone.
-_PR_SET_PDEATHSIG = 1
+
+
+# Says to a process how many this launcher started; torchrun's know nothing of it.
+_PROCESSES = "DRAGOMAN_PROCESSES"
 
 
 def is_launched() -> bool:
@@ -29,9 +32,15 @@ def is_launched() -> bool:
     return "WORLD_SIZE" in os.environ
 
 
-def launch(arguments: list[str], processes: int, threads: int | None) -> int:
+def launched_processes() -> int | None:
+    """How many processes were started together with this one; None where another launcher did that."""
+    return None if is_launched() and _PROCESSES not in os.environ else int(os.environ.get(_PROCESSES, "1"))
+
+
+def launch(arguments: list[str], processes: int, threads: int | None, again: str) -> int:
     """Run ``dragoman`` with ``arguments`` in several processes that know each other; the exit code of all.
 
+    ``again`` is the command that goes on with what one that a signal ended had begun.
     Each has ``threads`` OpenMP threads (None: its share of the processors). A signal to this process reaches all of
     them. Where one fails the others are given time to end by themselves; the code is that of the first that failed.
     On Linux they end, with a checkpoint, when this process is killed.
@@ -47,24 +56,26 @@ def launch(arguments: list[str], processes: int, threads: int | None) -> int:
         "MASTER_ADDR": "127.0.0.1",
         "MASTER_PORT": str(_free_port()),
         "OMP_NUM_THREADS": str(share),
+        _PROCESSES: str(processes),
     }
     command = [sys.executable, "-m", "dragoman", *arguments]
     ranks: list[subprocess.Popen[bytes]] = []
+    saving = functools.partial(ending.end_with_parent, signal.SIGTERM)
     with _forwarded(ranks):
         for rank in range(processes):
             environment = {**os.environ, **together, "RANK": str(rank), "LOCAL_RANK": str(rank)}
-            ranks.append(subprocess.Popen(command, env=environment, preexec_fn=_end_with_parent))
-        return _wait(ranks)
+            ranks.append(subprocess.Popen(command, env=environment, preexec_fn=saving))
+        return _wait(ranks, again)
 
 
-def _wait(ranks: list[subprocess.Popen[bytes]]) -> int:
+def _wait(ranks: list[subprocess.Popen[bytes]], again: str) -> int:
     """Wait until all have ended; the exit code of the first that failed, or 0."""
     code, deadline = 0, float("inf")
     while True:
         codes = [process.poll() for process in ranks]
         failed = [(rank, found) for rank, found in enumerate(codes) if found]
         if failed and code == 0:
-            code = _explained(*failed[0])
+            code = _explained(*failed[0], again)
             deadline = time.monotonic() + _SECONDS_TO_END
         if None not in codes:
             return code
@@ -74,11 +85,12 @@ def _wait(ranks: list[subprocess.Popen[bytes]]) -> int:
         time.sleep(_SECONDS_BETWEEN_LOOKS)
 
 
-def _explained(rank: int, code: int) -> int:
+def _explained(rank: int, code: int, again: str) -> int:
     """The exit code to end with. A process that a signal ended, whose code is negative, said nothing itself."""
     if code > 0:
         return code
-    print(f"dragoman: rank {rank} was ended by {signal.Signals(-code).name}; --resume goes on.", file=sys.stderr)
+    name = signal.Signals(-code).name
+    print(f"dragoman: rank {rank} was ended by {name}; go on with: {again}", file=sys.stderr)
     return 128 - code
 
 
@@ -112,11 +124,6 @@ def _from_terminal() -> bool:
         return False
     finally:
         os.close(terminal)
-
-
-def _end_with_parent() -> None:
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
 def _free_port() -> int:

@@ -7,13 +7,15 @@ import gzip
 import io
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from dragoman.cli import common
+from dragoman.cli.arriving import Arriving, has_to_be_waited_for
 from dragoman.errors import DataError, DragomanError, UsageError
+from dragoman.text.sentences import split_sentences
 
 if TYPE_CHECKING:
     from dragoman.translation import Translation
@@ -81,14 +83,56 @@ def is_typed(file: str) -> bool:
     return file == "-" and sys.stdin is not None and sys.stdin.isatty()
 
 
-def windows(file: str, prefix: str | None, size: int) -> Iterator[Window]:
-    """The number of the first line, ``size`` lines, and their prefixes, again and again."""
-    lines = common.read_text(file)
+def windows(file: str, prefix: str | None, size: int) -> Iterator[Window | None]:
+    """The number of the first line, ``size`` lines, and their prefixes, again and again.
+
+    Of what somebody writes while it is read (a pipe), a window holds fewer lines where no more are coming, and None
+    behind it says so: whoever writes may be waiting for the translations.
+    """
     starts = None if prefix is None else common.read_text(prefix)
     first = 0
-    while window := list(islice(lines, size)):
-        yield first, window, None if starts is None else list(islice(starts, size))
-        first += len(window)
+    with _opened(file) as (lines, pipe):
+        while window := list(islice(lines if pipe is None else pipe.together(lines), size)):
+            yield first, window, None if starts is None else list(islice(starts, size))
+            first += len(window)
+            if pipe is not None and pipe.is_silent():
+                yield None
+
+
+class Several:
+    """Counts the lines that hold several sentences, which a translation of whole lines does not show."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def counted(self, windows: Iterable[Window | None]) -> Iterator[Window | None]:
+        """The same windows, their lines counted as they pass."""
+        for window in windows:
+            if window is not None:
+                self.count += sum(len(split_sentences(line)) > 1 for line in window[1])
+            yield window
+
+    def notice(self, can_split: bool) -> str:
+        """What there is to say at the end; ``can_split``: whether the other options would allow --split-sentences."""
+        hold, were = ("line holds", "was") if self.count == 1 else ("lines hold", "were")
+        advice = "--split-sentences translates" if can_split else "split them first to translate"
+        return f"{self.count:,} {hold} several sentences and {were} translated whole; {advice} sentence by sentence."
+
+
+@contextlib.contextmanager
+def _opened(file: str) -> Iterator[tuple[Iterator[str], Arriving | None]]:
+    """The lines of a file, and what they arrive by: None but for a pipe of plain text. A person types line by line."""
+    from dragoman.text.readers import decode_lines, open_binary
+
+    if file == "-" and sys.stdin is not None and not is_typed(file) and has_to_be_waited_for(sys.stdin.buffer):
+        pipe = Arriving(sys.stdin.buffer)
+        yield decode_lines(pipe, common.STANDARD_INPUT), pipe
+    elif file != "-" and _is_stream(Path(file)):
+        with open_binary(file) as stream:
+            named = Arriving(stream, stream.read1()) if has_to_be_waited_for(stream) else None
+            yield decode_lines(stream if named is None else named, file), named
+    else:
+        yield common.read_text(file), None
 
 
 @contextlib.contextmanager
@@ -111,6 +155,13 @@ def destination(output: Path | None) -> Iterator[IO[Any]]:
             _packed(raw) if output.suffix.lower() == ".gz" else _plain(raw) as stream,
         ):
             yield stream
+
+
+def unfinished(output: Path | None, written: int) -> str:
+    """What has become of the output of a run that ends after so many of its lines."""
+    if output is not None and not _is_stream(output):
+        return f"{output} {'is as it was' if output.exists() else 'is not written'}"
+    return f"the output ends after line {written:,} of the input" if written else "nothing is written"
 
 
 @contextlib.contextmanager

@@ -1,11 +1,12 @@
 """The entry point: finds the command, imports its module alone, and turns errors into exit codes.
 
-0: done; 1: refused input; 2: wrong usage; 130: interrupted; 141: the reader of standard output went away; 143: ended by
-SIGTERM where a command cleans up first (convert).
+0: done; 1: refused input; 2: wrong usage; 129: ended by SIGHUP; 130: interrupted; 141: the reader of standard output
+went away; 143: ended by SIGTERM.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from importlib import import_module
@@ -15,7 +16,7 @@ import typer
 from typer.core import TyperGroup
 
 from dragoman import __version__
-from dragoman.cli import common
+from dragoman.cli import common, ending
 from dragoman.errors import DragomanError, UsageError, nearest
 
 # Command -> its module, which holds a function of the same name, and one line for the list of commands.
@@ -60,6 +61,10 @@ class Commands(TyperGroup):
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command; what goes wrong with the process around it ends here."""
+        with ending.at_signals():
+            return self._invoke(ctx)
+
+    def _invoke(self, ctx: Any) -> Any:
         try:
             result = super().invoke(ctx)
             if sys.stdout is not None:
@@ -70,6 +75,10 @@ class Commands(TyperGroup):
             if os.environ.get("RANK", "0") == "0":
                 print("dragoman: interrupted.", file=sys.stderr)
             raise typer.Exit(130) from None
+        except ending.Ended as ended:
+            with contextlib.suppress(OSError):  # of a terminal that is gone
+                print(f"dragoman: ended by {ended.signal.name}.", file=sys.stderr)
+            raise
         except DragomanError as error:
             if ctx.invoked_subcommand in COMMANDS:
                 error.args = (error.named(_options(self.get_command(ctx, ctx.invoked_subcommand))),)

@@ -9,8 +9,9 @@ from typing import Annotated
 
 import typer
 
-from dragoman.cli import common
+from dragoman.cli import common, ending
 from dragoman.errors import ConfigError, UsageError
+from dragoman.server.keys import check
 
 # Holds keys, with commas or white space between: unlike a command line it is not shown to everybody on the machine.
 KEYS = "DRAGOMAN_API_KEYS"
@@ -40,6 +41,12 @@ def serve(
     max_queue: Annotated[int, typer.Option(min=1, max=100_000, help="Requests that may wait for a model.")] = 256,
     max_characters: Annotated[int, typer.Option(min=1, max=10_000_000, help="Characters of a request.")] = 20_000,
     timeout: Annotated[float, typer.Option(min=0.1, max=86_400, help="Seconds to the answer of a request.")] = 60.0,
+    max_work: Annotated[
+        int, typer.Option(min=1, max=10**12, help="Target tokens of a request, those of all hypotheses together.")
+    ] = 2_500_000,
+    grace: Annotated[
+        float, typer.Option(min=0, max=86_400, help="Seconds that a stop leaves to requests that came.")
+    ] = 25.0,
     cors: Annotated[
         list[str] | None,
         typer.Option(metavar="ORIGIN", help="Web pages of this origin may ask; * for all. Repeat it for several."),
@@ -50,7 +57,7 @@ def serve(
     """Serve models: LibreTranslate's interface, more of our own under /v1, and a web page.
 
     Requests of many clients are translated together. The address stands on stderr as soon as the server answers.
-    At SIGTERM and Ctrl-C it takes no more requests, finishes those that came, and ends.
+    At SIGTERM and Ctrl-C it takes no more requests, finishes those that came as far as --grace allows, and ends.
 
     \b
     Example:
@@ -61,6 +68,7 @@ def serve(
     keys = [*(api_key or []), *os.environ.get(KEYS, "").replace(",", " ").split()]
     if any(not key.strip() for key in keys):
         raise UsageError(f"an empty key was given; leave --api-key out, or give keys in {KEYS}.")
+    check(keys)
     for origin in cors or ():
         if not _ORIGIN.fullmatch(origin):
             raise UsageError(
@@ -69,6 +77,7 @@ def serve(
             )
     own = threads if workers == 1 else max(1, (threads or os.cpu_count() or 1) // workers)
     common.prepare_runtime(own)
+    ending.left_to_others()
     try:
         from dragoman.server.run import listen
         from dragoman.server.run import serve as run
@@ -87,6 +96,8 @@ def serve(
         max_queue=max_queue,
         max_characters=max_characters,
         timeout=timeout,
+        max_work=max_work,
+        grace=grace,
         body_seconds=min(Limits.body_seconds, timeout),
     )
     metrics = Metrics()

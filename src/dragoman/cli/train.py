@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 import time
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from dragoman.cli import common
+from dragoman.cli import common, ending
 from dragoman.errors import DragomanError, ToldError
 
 _SECONDS_TO_SPEAK = 2.0
@@ -33,8 +34,9 @@ def train(
 ) -> None:
     """Train a translator as a configuration file says.
 
-    Ctrl-C saves a checkpoint; the same command with --resume goes on from it. A small model trains faster on two
-    processors with --processes 2 than with two threads: each process has its own batches (docs/scaling.md).
+    Ctrl-C saves a checkpoint; the same command with --resume goes on from it, and leaves a run that has finished as it
+    is. A small model trains faster on two processors with --processes 2 than with two threads: each process has its own
+    batches (docs/scaling.md).
 
     \b
     Example:
@@ -44,6 +46,9 @@ def train(
         raise typer.Exit(_launch(config, settings, out, resume, processes))
     # A launcher of several processes says which one this is. The first speaks for all.
     rank = os.environ.get("RANK", "0")
+    if "RANK" in os.environ:
+        # It may wait for the others inside of a library, where no handler of ours would run.
+        ending.left_to_others()
     try:
         folder = _run(config, settings, out, resume)
     except DragomanError as error:
@@ -59,23 +64,44 @@ def train(
         print(folder)
 
 
+def _command(config: Path, settings: list[str] | None, out: Path | None, resume: bool, processes: int) -> list[str]:
+    """What stands behind ``dragoman`` in the command for the same training."""
+    return [
+        *common.verbosity(),
+        *("train", str(config), *(settings or [])),
+        *(["--out", str(out)] if out else []),
+        *(["--processes", str(processes)] if processes > 1 else []),
+        *(["--resume"] if resume else []),
+    ]
+
+
+def _again(config: Path, settings: list[str] | None, out: Path | None, processes: int) -> str:
+    """The command that goes on with a training."""
+    return shlex.join(["dragoman", *_command(config, settings, out, True, processes)])
+
+
 def _launch(config: Path, settings: list[str] | None, out: Path | None, resume: bool, processes: int) -> int:
     from dragoman.cli.launch import launch
     from dragoman.configfile import load_config
 
     # What is wrong with it is said here once, and not by each process.
     threads = load_config(config, settings).train.threads
-    arguments = ["train", str(config), *(settings or [])]
-    arguments += ["--out", str(out)] if out else []
-    arguments += ["--resume"] if resume else []
-    return launch([*common.verbosity(), *arguments], processes, threads)
+    again = _again(config, settings, out, processes)
+    return launch(_command(config, settings, out, resume, 1), processes, threads, again)
 
 
 def _run(config: Path, settings: list[str] | None, out: Path | None, resume: bool) -> Path:
+    from dragoman.cli.launch import launched_processes
     from dragoman.configfile import load_config
 
     loaded = load_config(config, settings)
     common.prepare_runtime(loaded.train.threads)
     from dragoman.training.run import train as run
+    from dragoman.training.stopping import InterruptedRunError
 
-    return run(loaded, out, resume, quiet=common.is_quiet())
+    try:
+        return run(loaded, out, resume, quiet=common.is_quiet())
+    except InterruptedRunError as error:
+        processes = launched_processes()
+        again = _again(config, settings, out, processes) if processes else "the same command and --resume."
+        raise InterruptedRunError(error.step, again) from None

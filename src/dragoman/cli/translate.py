@@ -83,8 +83,11 @@ def translate(
 ) -> None:
     """Translate text line by line: one output line for each input line, in order, whatever the line holds.
 
-    An empty line stays empty. Input of any size is read in constant memory and written as it is translated. With
-    --n-best 2 or more the output is a list, as Moses writes it: INDEX counts the input lines from 0.
+    An empty line stays empty. Input of any size is read in constant memory and written as it is translated; from a
+    pipe, what is there is translated as soon as no more lines are coming, so that a program can wait for its answer.
+    With --n-best 2 or more the output is a list, as Moses writes it: INDEX counts the input lines from 0.
+    A line is translated as it is, however many sentences it holds, unless --split-sentences is given; how many lines
+    hold several is said at the end.
 
     \b
     Example:
@@ -111,7 +114,8 @@ def translate(
         "batch_tokens": batch_tokens,
     }
     options = {name: value for name, value in named.items() if value is not None}
-    if split_sentences and (jsonl or scores or alignments or prefix is not None or (n_best or 1) > 1):
+    more_than_text = jsonl or scores or alignments or prefix is not None or (n_best or 1) > 1
+    if split_sentences and more_than_text:
         raise UsageError(
             "--split-sentences gives text alone; leave out --jsonl, --scores, --alignments, --prefix and --n-best."
         )
@@ -140,15 +144,18 @@ def translate(
     alone = workers == 1 or lines.is_typed(file)
     size = 1 if lines.is_typed(file) else WINDOW if alone else SHARED_WINDOW
     common.prepare_runtime(threads if alone else None)
+    several = lines.Several()
     with lines.destination(output) as stream, _progress(file, output, total) as report:
-        windows = lines.windows(file, prefix, size)
+        windows = several.counted(lines.windows(file, prefix, size))
         done = work.translated(asked, windows, report)
         if not alone:
-            done = work.shared_out(asked, windows, report, workers, threads)
+            done = work.shared_out(asked, windows, report, workers, threads, output)
         with contextlib.closing(done):
             for written in done:
                 stream.writelines(line + "\n" for line in written)
                 stream.flush()
+    if several.count and not split_sentences:
+        common.logger.info("%s", several.notice(can_split=not more_than_text))
 
 
 def _check_together(options: dict[str, Any]) -> None:

@@ -12,10 +12,13 @@ from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
+from itertools import chain
+from multiprocessing import resource_tracker
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dragoman.cli import common, lines
+from dragoman.cli import common, ending, lines
 from dragoman.errors import RunError, UsageError
 
 if TYPE_CHECKING:
@@ -90,9 +93,13 @@ def _of_search(options: dict[str, Any]) -> dict[str, Any]:
 _worker: Worker | None = None
 
 
-def _prepare(threads: int, level: int) -> None:
-    """Set up a worker process: its threads, its log, and no end of its own at Ctrl-C."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+def _prepare(threads: int, level: int, parent: int) -> None:
+    """Set up a worker process: its threads, its log, and no end of its own, but by its parent or with it."""
+    # What a terminal sends, it sends to the parent too, which ends its workers by SIGTERM.
+    for name in ("SIGINT", "SIGHUP"):
+        if name in signal.Signals.__members__:
+            signal.signal(signal.Signals[name], signal.SIG_IGN)
+    ending.end_with_parent(signal.SIGTERM, parent)
     common.prepare_runtime(threads)
     common.set_up_streams()
     common.logger.setLevel(level)
@@ -116,37 +123,52 @@ def _lines(work: Work, window: lines.Window) -> list[str]:
     return _worker.lines(*window, None)
 
 
-def translated(work: Work, windows: Iterable[lines.Window], report: Callable[[int], Report]) -> Written:
+def translated(work: Work, windows: Iterable[lines.Window | None], report: Callable[[int], Report]) -> Written:
     """The lines to write for each window, in this process. ``report`` makes what takes lines done, for a first line."""
     worker = Worker(work)
-    for first, window, prefixes in windows:
-        yield worker.lines(first, window, prefixes, report(first))
+    for window in windows:
+        if window is not None:
+            yield worker.lines(*window, report(window[0]))
 
 
 def shared_out(
-    work: Work, windows: Iterable[lines.Window], report: Callable[[int], Report], workers: int, threads: int | None
+    work: Work,
+    windows: Iterable[lines.Window | None],
+    report: Callable[[int], Report],
+    workers: int,
+    threads: int | None,
+    output: Path | None = None,
 ) -> Written:
     """The same by ``workers`` processes, in order; at most two windows a process are held at a time.
 
-    ``threads`` (None: the processors) are divided among them. Raises :class:`RunError` where a process dies.
+    Where None comes in place of a window nothing is held: whoever writes the input may be waiting. ``threads`` (None:
+    the processors) are divided among them. Raises :class:`RunError` where a process dies, which says what that means
+    for the ``output`` (None: standard output).
     """
     own = max(1, (threads or os.cpu_count() or 1) // workers)
     context = multiprocessing.get_context("spawn")  # a fork of a process that has run torch may hang
-    pool = ProcessPoolExecutor(workers, context, _prepare, (own, common.logger.level))
+    with ending.kept_from_children():
+        resource_tracker.ensure_running()  # a process of multiprocessing's own, else started with the first worker
+    pool = ProcessPoolExecutor(workers, context, _prepare, (own, common.logger.level, os.getpid()))
+    others, processes = set(multiprocessing.active_children()), set[BaseProcess]()
     waiting: deque[tuple[lines.Window, Future[list[str]]]] = deque()
+    written = 0
     try:
         pool.submit(_load, work).result()  # a model that cannot be used is said before a line is read
         report(0)
-        for window in windows:
-            waiting.append((window, pool.submit(_lines, work, window)))
-            if len(waiting) > 2 * workers:
-                yield _next(waiting, report)
-        while waiting:
-            yield _next(waiting, report)
+        for window in chain(windows, [None]):
+            if window is not None:
+                waiting.append((window, pool.submit(_lines, work, window)))
+                processes.update(multiprocessing.active_children())
+            while len(waiting) > (0 if window is None else 2 * workers):
+                found = _next(waiting, report)
+                written += len(waiting.popleft()[0][1])
+                yield found
         pool.shutdown()
     except BrokenProcessPool:
-        lost = f"; the lines from {waiting[0][0][0] + 1:,} on are not translated" if waiting else ""
-        raise RunError(f"a worker process died (out of memory?){lost}; use fewer --workers.") from None
+        pool.shutdown()  # ends the others, and then it is known how each has ended
+        what = f"a worker process {_end_of(processes - others)}, so {lines.unfinished(output, written)}"
+        raise RunError(f"{what}; call the command again, with fewer --workers.") from None
     finally:
         for process in multiprocessing.active_children():
             with contextlib.suppress(OSError):
@@ -158,6 +180,15 @@ def _next(waiting: deque[tuple[lines.Window, Future[list[str]]]], report: Callab
     """The lines of the window that has waited longest."""
     (first, window, _), future = waiting[0]
     done = future.result()
-    waiting.popleft()
     report(first)(len(window))
     return done
+
+
+def _end_of(processes: Iterable[BaseProcess]) -> str:
+    """How the first of some processes has ended; the pool ends the others by SIGTERM."""
+    codes = [process.exitcode for process in processes if process.exitcode]
+    code = next((code for code in codes if code != -signal.SIGTERM), -signal.SIGTERM)
+    if code == -signal.SIGKILL:
+        return "was killed (out of memory?)"
+    named = next((other.name for other in signal.Signals if other == -code), "")
+    return f"was ended by {named}" if named else f"ended with code {code}"

@@ -60,6 +60,15 @@ class SearchRecord:
     standings: list[Standing] = field(default_factory=list)
     results: list[int] = field(default_factory=list)
 
+    @property
+    def ended(self) -> list[int]:
+        """The places of the candidates that a hypothesis ended with, best first.
+
+        Of equal scores the earlier stays in front, as in the search; what a step finished comes before what it cut off.
+        """
+        places = [place for place, one in enumerate(self.candidates) if one.fate in ("finished", "unfinished")]
+        return sorted(places, key=lambda place: _order(self.candidates[place]))
+
     def tokens(self, place: int) -> list[int]:
         """The ids of a hypothesis, up to the candidate at ``place``."""
         ids: list[int] = []
@@ -93,9 +102,7 @@ def record_search(
             replace(one, fate="unfinished") if (one.n, one.fate) == (last, "going") else one
             for one in record.candidates
         ]
-    ended = [place for place, one in enumerate(record.candidates) if one.fate in ("finished", "unfinished")]
-    # Of equal scores the earlier stays in front, as in the search; what a step finished comes before what it cut off.
-    record.results = sorted(ended, key=lambda place: _order(record.candidates[place]))[: config.n_best]
+    record.results = record.ended[: config.n_best]
     return record
 
 

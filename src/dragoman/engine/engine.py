@@ -20,7 +20,7 @@ from dragoman.engine.pack import Block, Pack
 from dragoman.engine.programs import keep_few_programs
 from dragoman.engine.rotary import Turn
 from dragoman.engine.rows import RealRows
-from dragoman.engine.source import Source, SourceMask
+from dragoman.engine.source import Source, SourceMask, steady_length, steady_mask
 from dragoman.engine.state import EngineState
 from dragoman.errors import ConfigError, Setting
 from dragoman.model.layers import DecoderLayer, EncoderLayer
@@ -52,6 +52,8 @@ class Engine:
     """Decodes with the weights that ``model`` has now, in float32 or with eight-bit products.
 
     Only sums in another order and, with ``int8``, rounding set its results apart from the model's in evaluation mode.
+    With ``int8`` a row's sums are added in the same order whatever stands beside it: a last digit that is another one
+    can round to another of the 255 steps, which shows in the second digit of a probability. (In float32 it does not.)
     The embeddings stay the model's own. ``consume`` frees the model's other matrices as soon as each is packed, so that
     they are not there twice; the model cannot be used any more. ``row`` makes the steps of a single hypothesis; it
     was made from the same ``model``.
@@ -63,6 +65,7 @@ class Engine:
         keep_few_programs()
         config = self.config = model.config
         self.row = row
+        self.steady = int8
         pack = Pack(int8, small=_n_weights(model) <= SMALL_MODEL)
         turn = self.turn = Turn(Rotary(config.d_head)) if config.positions == "rotary" else None
         self.nothing = torch.zeros(1, 1, config.d_model)
@@ -92,27 +95,35 @@ class Engine:
     def encode(self, src: Tensor, src_mask: Tensor | None = None) -> Tensor:
         """Ids [B,S] -> memory [B,S,D]; masks as the model's, True = real token."""
         with torch.inference_mode():
+            size, length = src.shape
+            x = self._embed(src, self.src_table, self.src_positions, 0)
+            if self.steady:
+                x, src_mask = _longer(x), steady_mask(src_mask, size, length)
             mask, real = SourceMask.of(src_mask), RealRows.of(src_mask)
-            x = self._embed(src, self.src_table, self.src_positions, 0).flatten(0, 1)
-            x = x if real is None else real.pick(x)
+            x = x.flatten(0, 1) if real is None else real.pick(x.flatten(0, 1))
             for layer in self.encoder:
-                x = layer(x, len(src), mask, real)
+                x = layer(x, size, mask, real)
             x = self.encoder_norm(x)
-            return (x if real is None else real.spread(x)).view(*src.shape, -1)
+            x = x if real is None else real.spread(x)
+            return x.view(size, len(x) // max(size, 1), x.shape[1])[:, :length]
 
     def start(self, memory: Tensor | None, src_mask: Tensor | None = None) -> EngineState:
         """An empty cache for step-wise decoding over ``memory`` [B,S,D]; None: no source."""
         shape = len(self.decoder), self.config.kv_heads, self.config.d_head
         with torch.inference_mode():
             if memory is None or self.source is None:
-                return EngineState(shape, None)
-            size, length, _ = memory.shape
+                return EngineState(shape, None, steady=self.steady)
             layers, kv_heads, d_head = shape
-            src_mask = None if src_mask is None else src_mask.expand(size, -1)
+            src_mask = None if src_mask is None else src_mask.expand(len(memory), -1)
+            if self.steady:
+                src_mask = steady_mask(src_mask, *memory.shape[:2])
+                memory = _longer(memory)
+            size, length, _ = memory.shape
             real, x = RealRows.of(src_mask), memory.reshape(size * length, -1)
             projected = self.source(x) if real is None else real.spread(self.source(real.pick(x)))
             parts = projected.view(size, length, layers, 2, kv_heads, d_head)
-            return EngineState(shape, Source.of(parts, SourceMask.of(src_mask)))
+            source = Source.of(parts, SourceMask.of(src_mask), steady=self.steady)
+            return EngineState(shape, source, steady=self.steady)
 
     def step(self, tokens: Tensor, state: EngineState, parents: Tensor | None = None) -> Tensor:
         """Logits [R,V] for the token after ``tokens`` [R], as :meth:`Transformer.step` gives them.
@@ -151,6 +162,11 @@ class Engine:
 
     def _embed(self, ids: Tensor, table: Tensor, positions: Positions, start: int) -> Tensor:
         return positions(torch.embedding(table, ids) * self.scale, start)
+
+
+def _longer(x: Tensor) -> Tensor:
+    """[B,S,D] with zeros at the end of each sentence, up to :func:`steady_length`."""
+    return nn.functional.pad(x, (0, 0, 0, steady_length(x.shape[1]) - x.shape[1]))
 
 
 def _empty(module: nn.Module) -> None:

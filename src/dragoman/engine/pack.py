@@ -41,7 +41,8 @@ class Pack:
     """Packs blocks in one precision: eight bits with ``int8``, else float32.
 
     ``small``: for a small model, whose small weights stay in float32, since rounding their inputs costs more time than
-    the shorter product saves.
+    the shorter product saves. Beside eight bits they are multiplied in one way for any number of rows: a sum in another
+    order may round to another step.
     """
 
     int8: bool = False
@@ -52,7 +53,7 @@ class Pack:
         weight = torch.cat([block.weight for block in blocks]) if len(blocks) > 1 else blocks[0].weight
         if self.int8 and not (self.small and weight.numel() <= _SMALL_WEIGHT):
             return Int8Linear(weight, _bias(blocks), relu=relu)
-        return (SmallLinear if self.small else PackedLinear)(weight, _bias(blocks), relu=relu)
+        return (SmallLinear if self.small and not self.int8 else PackedLinear)(weight, _bias(blocks), relu=relu)
 
 
 def _bias(blocks: Sequence[Block]) -> Tensor | None:

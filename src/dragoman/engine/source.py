@@ -13,6 +13,24 @@ from torch import Tensor
 
 from dragoman.model import masks
 
+# Floats of the widest vectors. Where the keys are a multiple of it, hidden ones included, PyTorch's fused kernel adds
+# the others up in the same order, however many are hidden.
+_LANES = 16
+
+
+def steady_length(length: int) -> int:
+    """``length`` keys, rounded up to where the kernels' sums do not depend on how many of them are hidden."""
+    return -(-length // _LANES) * _LANES
+
+
+def steady_mask(mask: Tensor | None, sentences: int, length: int) -> Tensor | None:
+    """A mask [B,S] (None: all real) with what :func:`steady_length` adds hidden."""
+    more = steady_length(length) - length
+    if not more:
+        return mask
+    whole = torch.ones(sentences, length, dtype=torch.bool) if mask is None else mask.expand(sentences, -1)
+    return torch.nn.functional.pad(whole, (0, more))
+
 
 @dataclass(frozen=True)
 class SourceMask:
@@ -50,7 +68,7 @@ class SourceMask:
 
 
 class Source:
-    """Keys and values of each layer: [B·K,d,S] and [B·K,S,d], or of a single sentence both [1,K,S,d].
+    """Keys and values of each layer: [B·K,d,S] and [B·K,S,d], or both [B,K,S,d] (of a single sentence, or ``steady``).
 
     :func:`dragoman.engine.attention.attend` takes both forms; each is the faster one for its case.
     """
@@ -63,10 +81,10 @@ class Source:
         self._single: tuple[tuple[Tensor, ...], tuple[Tensor, ...]] | None = None
 
     @classmethod
-    def of(cls, projected: Tensor, mask: SourceMask) -> Source:
+    def of(cls, projected: Tensor, mask: SourceMask, *, steady: bool = False) -> Source:
         """From the keys and values [B,S,L,2,K,d] of all layers."""
         keys, values = projected.unbind(3)
-        batched = len(projected) != 1
+        batched = len(projected) != 1 and not steady
         ordered = keys.permute(2, 0, 3, 4, 1) if batched else keys.permute(2, 0, 3, 1, 4)
         return cls(ordered.contiguous(), values.permute(2, 0, 3, 1, 4).contiguous(), mask, batched=batched)
 

@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from dragoman.engine.source import Source, copy_sentences
+from dragoman.engine.source import Source, copy_sentences, steady_length
 from dragoman.errors import DataError
 
 _FIRST_CAPACITY = 32
@@ -29,13 +29,15 @@ class EngineState:
     ``source`` are the source's keys and values, None without a source; ``rows`` those of the last step, at first the
     sources (None: the first tokens decide). Between :meth:`advance` and the end of a step ``keys`` and ``values`` hold
     what each layer attends to, [N·K,d,used] and [N·K,used,d], of a single sentence both [1,K,used,d]. They, ``bias``,
-    ``source`` and what :meth:`store` takes are in the order of the places, see :meth:`to_places`.
+    ``source`` and what :meth:`store` takes are in the order of the places, see :meth:`to_places`. ``steady``: both are
+    [N,K,used,d] always, and some more slots are shown and hidden by ``bias``, see :func:`steady_length`.
     """
 
-    def __init__(self, shape: tuple[int, int, int], source: Source | None) -> None:
+    def __init__(self, shape: tuple[int, int, int], source: Source | None, *, steady: bool = False) -> None:
         self.length = 0
         self.shape = shape
         self.source = source
+        self.steady = steady
         self.rows = None if source is None else source.sentences
         self.width = 1
         self.used = 0
@@ -96,10 +98,18 @@ class EngineState:
         else:
             self._take_slots(self._owned)
             self._targets = slots.flatten(1, 3).unbind(0)
-        keys, values = slots.narrow(3, 0, self.used).unbind(4)
-        if self.sentences != 1:
+        if self.steady and self._owned is None:
+            hidden = torch.arange(self._shown) >= self.used
+            self.bias = torch.zeros(1, 1, 1, self._shown).masked_fill_(hidden, float("-inf"))
+        keys, values = slots.narrow(3, 0, self._shown).unbind(4)
+        if self.sentences != 1 and not self.steady:
             keys, values = keys.flatten(1, 2).transpose(2, 3), values.flatten(1, 2)
         self.keys, self.values = keys.unbind(0), values.unbind(0)
+
+    @property
+    def _shown(self) -> int:
+        """The slots that are attended to, those included that are hidden from all."""
+        return steady_length(self.used) if self.steady else self.used
 
     def goes_on_alone(self, rows: int, parents: Tensor | None) -> bool:
         """Whether one hypothesis of one sentence gets one token more, over two or more source tokens that all count.
@@ -169,7 +179,7 @@ class EngineState:
         layers, places, kv_heads, now, _, d_head = self._slots.shape
         if self.sentences <= places and capacity <= now:
             return
-        size = max(_FIRST_CAPACITY, capacity, 2 * now)
+        size = max(_FIRST_CAPACITY, steady_length(capacity) if self.steady else capacity, 2 * now)
         # Zeros, since a hidden slot counts 0 times what it holds, and what memory happens to hold may be NaN.
         slots = torch.zeros(layers, self.sentences, kv_heads, size, 2, d_head)
         if self.used:
@@ -186,7 +196,7 @@ class EngineState:
         owned[np.arange(sentences)[:, None], np.arange(width), slot] = True
         if slot.size:
             self.used = max(self.used, int(slot.max()) + 1)
-        shown = owned[:, :, : self.used]
+        shown = owned[:, :, : self._shown]
         if self._order is not None:
             slot, shown = slot[self._order[0]], shown[self._order[0]]
         lanes = np.arange(sentences * kv_heads).reshape(sentences, 1, kv_heads)

@@ -3,7 +3,9 @@
 ``generate`` divides the sum of log-probabilities by n^length_penalty, n being the generated tokens, ``</s>``
 included and the start token not: our norm "power". Its ``max_length`` and ``min_length`` count the start token too.
 With ``early_stopping`` "never" it searches as ours does, to the best translation that the beam can still reach; with
-false (the default) it may end sooner. Source: ``GenerationMixin._beam_search`` of transformers 5.
+true a search ends once ``num_beams`` have finished, our ``stop_after``; with false (the default) it ends once the best
+open one, divided by the norm of its present length, is no better than these. Source:
+``GenerationMixin._beam_search`` of transformers 5.
 """
 
 from __future__ import annotations
@@ -75,6 +77,8 @@ def decode_settings(
     ):  # fmt: skip
         if theirs in given:
             settings[ours] = given[theirs]
+    if _is_beam(given, drawn) and given.get("early_stopping") is True:
+        settings["stop_after"] = settings["beam_size"]
     settings |= _lengths(given)
     if drawn:
         settings |= {"sample": True, "top_k": given.get("top_k", 50)}
@@ -104,6 +108,10 @@ def _lengths(given: Mapping[str, Any]) -> dict[str, Any]:
     return lengths
 
 
+def _is_beam(given: Mapping[str, Any], drawn: bool) -> bool:
+    return not drawn and given.get("num_beams", 1) != 1
+
+
 def _differences(given: Mapping[str, Any], drawn: bool) -> list[str]:
     """What still differs between their search and ours."""
     found = []
@@ -111,7 +119,7 @@ def _differences(given: Mapping[str, Any], drawn: bool) -> list[str]:
         found.append(
             "`forced_eos_token_id`: a translation that reaches the limit is ended by force there, and not here"
         )
-    if given.get("num_beams", 1) != 1 and not drawn and given.get("early_stopping") != "never":
+    if _is_beam(given, drawn) and given.get("early_stopping", False) is False:
         found.append(
             "`early_stopping`: their beam search may end before the best translation is certain; ours goes on until "
             'it is, as theirs with "never"'
@@ -161,6 +169,9 @@ def lost_settings(decode: DecodeConfig) -> list[str]:
     lost, power = [], decode.length_penalty
     if decode.length_norm == "gnmt" and decode.beam_size > 1:
         lost.append(f"scores are divided by n^{power} there, and by ((5+n)/6)^{power} (gnmt) here")
+    if decode.beam_size > 1 and not decode.sample and decode.stop_after not in (0, decode.beam_size):
+        theirs = f"once {decode.beam_size} have finished" if _early(decode) is True else "when none can still win"
+        lost.append(f"a search ends {theirs} there, and once {decode.stop_after} have finished here")
     if decode.max_length is None:
         ours = f"{decode.max_length_ratio} times the source's and {decode.max_length_extra} here"
         lost.append(f"a translation may have as many tokens as the model has positions there, and {ours}")

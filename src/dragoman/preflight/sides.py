@@ -1,9 +1,8 @@
-"""Whether source and target belong together: repeats, copies, overlap with held-out text, alignment, languages."""
+"""Whether source and target belong together: repeats, copies, overlap with held-out text, alignment, scripts."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -139,11 +138,7 @@ def languages(survey: Survey, src_lang: str, tgt_lang: str) -> Iterator[Finding]
         if want is not None and got is not None and want != got
     ]
     if len(wrong) == 2 and expected == scripts[::-1]:
-        yield Finding(
-            "warning",
-            f"the source is written in {scripts[0]} and the target in {scripts[1]} letters, the other way round than "
-            f"{src_lang} and {tgt_lang} ask for; swap src and tgt in data.train, or the language codes.",
-        )
+        # They are swapped, which direction.py says.
         return
     for name, code, want, got in wrong:
         yield Finding(
@@ -160,24 +155,4 @@ def languages(survey: Survey, src_lang: str, tgt_lang: str) -> Iterator[Finding]
                 "warning",
                 f"{share_text(share)} of the {name} are written in {other} letters, as the other side is; drop pairs "
                 "that were not translated, or whose sides are swapped.",
-            )
-
-
-def _words(texts: Sequence[str]) -> set[str]:
-    return {word for text in texts for word in re.findall(r"\w+", text.casefold())}
-
-
-def direction(survey: Survey, held: Mapping[str, Sequence[Pair]]) -> Iterator[Finding]:
-    """Validation or test text whose sides are swapped against the training text, by the words that they share."""
-    train = [_words([pair[side] for pair in survey.pairs()]) for side in (0, 1)]
-    for name, rows in held.items():
-        own = [_words([pair[side] for pair in rows]) for side in (0, 1)]
-        straight, crossed = (
-            [len(own[side] & train[side ^ cross]) / max(1, len(own[side])) for side in (0, 1)] for cross in (0, 1)
-        )
-        if all(crossed[side] > straight[side] + 0.2 for side in (0, 1)):
-            yield Finding(
-                "warning",
-                f"the words of data.{name}'s source stand in the training target and the other way round; swap src "
-                f"and tgt in data.{name}.",
             )

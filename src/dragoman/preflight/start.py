@@ -9,9 +9,10 @@ from pathlib import Path
 
 import torch
 
-from dragoman.config import HubCorpus, ModelConfig, RunConfig
+from dragoman.config import HeldOutCorpus, HubCorpus, ModelConfig, RunConfig
 from dragoman.errors import DataError
 from dragoman.preflight import settings, sides, text, vocabulary
+from dragoman.preflight.direction import direction
 from dragoman.preflight.finding import Check, Finding, Outcome
 from dragoman.preflight.survey import Pair, Survey, survey
 from dragoman.text.corpus import TokenCorpus
@@ -39,6 +40,8 @@ class Text:
 def text_checks(config: RunConfig, seen: Survey, held: Mapping[str, Sequence[Pair]]) -> list[Check]:
     """What needs the text alone."""
     data = config.data
+    # Pairs that are held out of the training text say nothing new of its direction.
+    apart = {name: rows for name, rows in held.items() if name != "valid" or not isinstance(data.valid, HeldOutCorpus)}
     return [
         (
             "noise in the text: carriage returns, entities, wrong encodings, control characters",
@@ -48,8 +51,11 @@ def text_checks(config: RunConfig, seen: Survey, held: Mapping[str, Sequence[Pai
         ("sources copied as targets", partial(sides.copies, seen)),
         ("validation and test text that stands in the training text", partial(sides.overlap, seen)),
         ("alignment of the sides, by their lengths", partial(sides.alignment, seen)),
-        ("scripts and languages", partial(sides.languages, seen, data.src_lang, data.tgt_lang)),
-        ("direction of validation and test text", partial(sides.direction, seen, held)),
+        ("scripts", partial(sides.languages, seen, data.src_lang, data.tgt_lang)),
+        (
+            "languages of the sides, and whether any are swapped",
+            partial(direction, seen, apart, data.src_lang, data.tgt_lang),
+        ),
     ]
 
 

@@ -25,7 +25,9 @@ class Detected(BaseModel):
     """A language, and how sure that is, in per cent."""
 
     language: str
-    confidence: float = Field(ge=0, le=100)
+    confidence: float = Field(
+        ge=0, le=100, description="Its probability among all languages that are known, those not offered here included."
+    )
 
 
 class LibreTranslated(BaseModel):

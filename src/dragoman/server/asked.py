@@ -7,15 +7,18 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from dragoman.config import DecodeConfig
+from dragoman.server import keys
 from dragoman.server.limits import Limits
 
 Text = Annotated[str, Field(description="The text.")]
-Texts = Annotated[list[str], Field(min_length=1, max_length=1000)]
+MOST_TEXTS = 1000  # of one request
+Texts = Annotated[list[str], Field(min_length=1, max_length=MOST_TEXTS)]
 Language = Annotated[str, Field(min_length=1, max_length=35, description="A language code, such as en.")]
 Name = Annotated[str, Field(max_length=200)]
 Phrase = Annotated[str, Field(min_length=1, max_length=1000)]
 ApiKey = Annotated[
-    str | None, Field(max_length=1000, description="A key, where the server asks for one and no header brings it.")
+    str | None,
+    Field(max_length=keys.LONGEST, description="A key, where the server asks for one and no header brings it."),
 ]
 
 
@@ -158,3 +161,4 @@ class Replay(OneModel):
 
     text: str = Field(min_length=1)
     prefix: str | None = None
+    tgt: str | None = Field(default=None, description="A translation to mark, of the n_best that are asked for.")

@@ -7,6 +7,7 @@ import time
 from codecs import BOM_UTF8
 from collections.abc import Mapping
 from email import policy
+from email.errors import CloseBoundaryNotFoundDefect
 from email.message import EmailMessage
 from email.parser import BytesParser
 from typing import Any, TypeVar
@@ -126,6 +127,8 @@ def _of_parts(body: bytes, content_type: str) -> list[tuple[str, str]]:
     whole = BytesParser(EmailMessage, policy=policy.HTTP).parsebytes(head + body)
     if not whole.is_multipart():
         raise ValueError("no boundary between its parts")
+    if any(isinstance(defect, CloseBoundaryNotFoundDefect) for defect in whole.defects):
+        raise ValueError("its end is missing: no closing boundary")
     found: list[tuple[str, str]] = []
     for part in whole.iter_parts():
         name = part.get_param("name", header="content-disposition")

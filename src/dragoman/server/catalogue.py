@@ -38,7 +38,7 @@ class Served:
 
 @dataclass(frozen=True)
 class Found:
-    """A language that was found for a text, with its share of 100 %."""
+    """A language that was found for a text, and how sure that is, in per cent."""
 
     language: str
     confidence: float

@@ -70,9 +70,10 @@ def describe(app: FastAPI, needs_key: bool) -> dict[str, Any]:
         parts["securitySchemes"] = {
             "bearer": {"type": "http", "scheme": "bearer"},
             "key": {"type": "apiKey", "in": "header", "name": "X-API-Key"},
+            "address": {"type": "apiKey", "in": "query", "name": "api_key"},
         }
         for methods in whole["paths"].values():
             for method in methods.values():
                 if "403" in method["responses"]:
-                    method["security"] = [{"bearer": []}, {"key": []}, {}]
+                    method["security"] = [{"bearer": []}, {"key": []}, {"address": []}, {}]
     return whole

@@ -14,6 +14,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.types import Receive, Scope, Send
 
 from dragoman.errors import DragomanError
+from dragoman.server.asked import MOST_TEXTS, DecodeOptions, Translate
 from dragoman.server.problems import shortened
 from dragoman.server.refusals import BusyError, GoneError, InternalError
 
@@ -27,6 +28,14 @@ CLIENT_GONE = 499
 # Of what a client sent, its error repeats so much between two quotation marks, or without a space; and an error as a
 # whole is no longer.
 _QUOTED, _WORD, _LONGEST = 60, 80, 1000
+# What a client calls what the rest of dragoman has other names for: settings of the search, which nobody named by
+# their class, and the places of texts.
+_NAMES = {
+    "": "",
+    **{name: f'"{name}"' for name in Translate.model_fields},
+    **{name: f'"options.{name}"' for name in DecodeOptions.model_fields},
+    **{f"line {number}": f"text {number}" for number in range(1, MOST_TEXTS + 1)},
+}
 _QUOTE = re.compile(r'"((?:[^"\\]|\\.)*+)"', re.DOTALL)
 _LONG_WORD = re.compile(rf"\S{{{_WORD + 1},}}")
 
@@ -53,9 +62,7 @@ class EarlyAnswer(JSONResponse):
 def told(error: Exception) -> tuple[int, str]:
     """Status and sentence for an error; of a fault of ours the log learns the reason, and the client does not."""
     if isinstance(error, DragomanError) and (error.http_status < 500 or type(error).__module__.endswith("refusals")):
-        # The search calls its settings after their class; a client calls them options.
-        sentence = str(error).replace("DecodeConfig: ", "options: ").replace("DecodeConfig.", "options.")
-        return error.http_status, bounded(sentence)
+        return error.http_status, bounded(error.named(_NAMES))
     logger.error("a request failed:", exc_info=error)
     return 500, str(InternalError())
 

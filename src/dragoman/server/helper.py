@@ -22,8 +22,16 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("dragoman")
 
-# Seconds that a process has to end when it is told to.
-_END_SECONDS = 10.0
+# Seconds that a process has to end when it is told to; between two looks whether what it does is still wanted.
+_END_SECONDS, _LOOK_SECONDS = 10.0, 0.05
+
+
+class _StopError(Exception):
+    """The one who asked wants no answer any more."""
+
+
+# In place of a task: stop with the one before. The process may have answered that already.
+_STOP = pickle.dumps(None, pickle.HIGHEST_PROTOCOL)
 
 
 class HelperProcess:
@@ -53,8 +61,13 @@ class HelperProcess:
             self._receive()
             self._ready = True
 
-    def translate(self, text: list[str], **options: Any) -> list[Translation]:
-        """As :meth:`Translator.translate`. Raises :class:`RunError` where the process dies of it."""
+    def translate(
+        self, text: list[str], *, check: Callable[[], object] = lambda: None, **options: Any
+    ) -> list[Translation]:
+        """As :meth:`Translator.translate`. Raises :class:`RunError` where the process dies of it.
+
+        ``check`` is called again and again; what it raises ends the search there before its next step.
+        """
         with self._lock:
             if not self._process.is_alive() and not self._closed:
                 logger.error("a helper process is gone; another one is started.")
@@ -63,8 +76,22 @@ class HelperProcess:
             self.wait()
             with contextlib.suppress(OSError):  # a broken pipe is told by what cannot be received
                 self._connection.send_bytes(pickle.dumps((text, options), pickle.HIGHEST_PROTOCOL))
+            self._look(check)
             found: list[Translation] = self._receive()
             return found
+
+    def _look(self, check: Callable[[], object]) -> None:
+        """Wait for the answer. Where ``check`` raises, the process is told to stop, and what it says is passed over."""
+        try:
+            while not self._connection.poll(_LOOK_SECONDS):
+                check()
+        except OSError:  # told by what cannot be received
+            return
+        except BaseException:
+            with contextlib.suppress(Exception):
+                self._connection.send_bytes(_STOP)
+                self._receive()
+            raise
 
     def _receive(self) -> Any:
         try:
@@ -104,11 +131,23 @@ def _work(connection: Connection, prepare: Callable[[], None], load: Callable[[]
         # Nothing of this is garbage, and to look for some in it again and again takes time.
         gc.freeze()
         connection.send_bytes(pickle.dumps(None))
+
+        def check() -> None:
+            if connection.poll():
+                connection.recv_bytes()
+                raise _StopError
+
+        able = translator.interruptible(check)
         while True:
-            text, options = pickle.loads(connection.recv_bytes())
+            task = pickle.loads(connection.recv_bytes())
+            if task is None:
+                continue
+            text, options = task
             answer: Any
             try:
-                answer = translator.translate(text, **options)
+                answer = able.translate(text, **options)
+            except _StopError:
+                answer = None
             except Exception as error:  # the asker gets it, and this process goes on
                 answer = _sendable(error)
             connection.send_bytes(pickle.dumps(answer, pickle.HIGHEST_PROTOCOL))

@@ -143,7 +143,7 @@ class Job:
         options = {**self.options, **self.beside}
         if self.terms:
             options["terms"] = self.terms
-        self.served.translator.decode_config(**self.options)
+        self.service.check_work(self.served, self.sentences, self.options)
         pieces = streamed(self.service, self.served, self.parts[0], self.sentences, options, self.deadline)
         first = asyncio.ensure_future(_next(pieces))
         try:

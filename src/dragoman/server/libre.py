@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,14 +14,29 @@ from dragoman.server import answered, asked
 from dragoman.server.catalogue import AUTO, Found, Served
 from dragoman.server.describing import ASKING, TRANSLATING, gives, takes
 from dragoman.server.documents import Part, parts_of, put_together
+from dragoman.server.inline import Group, Links, grouped
 from dragoman.server.languages import name_of
+from dragoman.server.looks import links_of
 from dragoman.server.markup import Piece, pieces_of, plain, written
 from dragoman.server.queue import Sentence
 from dragoman.server.service import Service
+from dragoman.server.tagging import Writing
+from dragoman.text.languages import language_of
 from dragoman.text.sentences import has_word
+from dragoman.translation import Translation
 
 # The best of a language is found with at least as many hypotheses as it has translations.
 _SURE = Found("", 100.0)
+# Languages without spaces between words: there words have no links.
+_UNSPACED = frozenset(("zh", "yue", "ja", "th", "lo", "my", "km", "bo", "dz"))
+
+
+@dataclass(frozen=True)
+class Wording:
+    """A translation of a sentence; ``links`` of its words are known where it has tags inside it."""
+
+    translation: Translation
+    links: Links | None = None
 
 
 @dataclass(frozen=True)
@@ -29,35 +45,53 @@ class Text:
 
     served: Served
     language: Found
-    runs: list[tuple[Piece, list[Part]]]
+    runs: list[tuple[Piece | Group, list[Part]]]
 
     @classmethod
     def of(cls, text: str, served: Served, language: Found, markup: bool) -> Text:
         """A text, or a document of HTML."""
-        pieces = pieces_of(text) if markup else [Piece(text, True)]
-        runs = [(piece, _parts(piece, markup)) for piece in pieces]
-        return cls(served, language, runs)
+        pieces: Sequence[Piece | Group] = [Piece(text, True)]
+        if markup:
+            pieces = pieces_of(text)
+            if not _UNSPACED & {language_of(served.source), language_of(served.target)}:
+                pieces = list(grouped(pieces))
+        return cls(served, language, [(piece, _parts(piece, markup)) for piece in pieces])
 
     @property
     def parts(self) -> list[Part]:
         """The sentences of all runs."""
         return [part for _, parts in self.runs for part in parts]
 
-    def written(self, translations: list[str], markup: bool) -> str:
-        """The document with a translation for each sentence."""
-        whole, at = "", 0
+    @property
+    def tagged(self) -> list[bool]:
+        """For each sentence of all runs whether tags stand inside it."""
+        found: list[bool] = []
         for piece, parts in self.runs:
-            if parts:
-                text = put_together(parts, translations[at : at + len(parts)])
-                at += len(parts)
+            found += piece.tagged_parts(parts) if isinstance(piece, Group) else [False] * len(parts)
+        return found
+
+    def written(self, wordings: Sequence[Wording], markup: bool) -> str:
+        """The document with a translation for each sentence."""
+        whole, left = "", iter(wordings)
+        for piece, parts in self.runs:
+            if isinstance(piece, Group):
+                writing = Writing(piece)
+                for part in parts:
+                    own = next(left)
+                    writing.add(part, own.translation.text, own.links)
+                whole += writing.html()
+            elif parts:
+                text = put_together(parts, [next(left).translation.text for _ in parts])
                 whole += written(text) if markup else text
             else:
                 whole += piece.content
         return whole
 
 
-def _parts(piece: Piece, markup: bool) -> list[Part]:
+def _parts(piece: Piece | Group, markup: bool) -> list[Part]:
     """The sentences of a run; none where it stays as it is written."""
+    if isinstance(piece, Group):
+        return parts_of(piece.text, lines=False)
     content = plain(piece.content) if markup else piece.content
     return parts_of(content, lines=not markup) if piece.is_text and has_word(content) else []
 
@@ -80,8 +114,8 @@ def router(service: Service) -> APIRouter:
         texts = [wanted.q] if isinstance(wanted.q, str) else list(wanted.q)
         service.check_characters(texts)
         found = [_text(service, wanted, text) for text in texts]
-        sentences = await _translated(service, request, wanted, found, deadline)
-        return JSONResponse(_answer(wanted, found, sentences))
+        wordings = await _translated(service, request, wanted, found, deadline)
+        return JSONResponse(_answer(wanted, found, wordings))
 
     @routes.post(
         "/detect",
@@ -132,8 +166,8 @@ def _text(service: Service, wanted: asked.LibreTranslate, text: str) -> Text:
 
 async def _translated(
     service: Service, request: Request, wanted: asked.LibreTranslate, texts: list[Text], deadline: float
-) -> list[list[Sentence]]:
-    """The translated sentences of each text; those of all texts for one model wait together."""
+) -> list[list[list[Wording]]]:
+    """The translations of each text's sentences, best first; the sentences of all texts for a model wait together."""
     entries = []
     for served in dict.fromkeys(text.served for text in texts):
         own = [text.parts for text in texts if text.served is served]
@@ -145,18 +179,37 @@ async def _translated(
         entries.append((served, service.put_texts(served, service.sentences(served, own), deadline, options)))
     outcomes = await service.outcome(request, *(entry for _, entry in entries))
     left = {served.name: iter(outcome) for (served, _), outcome in zip(entries, outcomes, strict=True)}
-    return [[next(left[text.served.name]) for _ in text.parts] for text in texts]
+    return [
+        [
+            await _worded(service, request, text.served, next(left[text.served.name]), tagged, deadline)
+            for tagged in text.tagged
+        ]
+        for text in texts
+    ]
 
 
-def _answer(wanted: asked.LibreTranslate, texts: list[Text], sentences: list[list[Sentence]]) -> dict[str, Any]:
+async def _worded(
+    service: Service, request: Request, served: Served, sentence: Sentence, tagged: bool, deadline: float
+) -> list[Wording]:
+    """All translations of a sentence, best first, with the links of their words where it is ``tagged``."""
+    assert sentence.found is not None
+    every = [sentence.found, *sentence.found.alternatives]
+    most = service.limits.attention_tokens
+    if not tagged or max(sentence.tokens, *(len(one.ids) for one in every)) > most:
+        return [Wording(one) for one in every]
+    work = links_of([(sentence.text, one) for one in every])
+    (links,) = await service.outcome(request, service.put_alone(served, work, deadline, within=False))
+    return [Wording(one, own) for one, own in zip(every, links, strict=True)]
+
+
+def _answer(wanted: asked.LibreTranslate, texts: list[Text], wordings: list[list[list[Wording]]]) -> dict[str, Any]:
     markup = wanted.format == "html"
-    pairs = list(zip(texts, sentences, strict=True))
+    pairs = list(zip(texts, wordings, strict=True))
     best = [text.written([_nth(one, 0) for one in own], markup) for text, own in pairs]
     others = []
     for text, own in pairs:
-        most = max((len(one.found.alternatives) for one in own if one.found is not None), default=0)
-        wordings = [text.written([_nth(one, n) for one in own], markup) for n in range(1, most + 1)]
-        others.append(wordings[: wanted.alternatives])
+        most = min(wanted.alternatives, max(map(len, own), default=1) - 1)
+        others.append([text.written([_nth(one, n) for one in own], markup) for n in range(1, most + 1)])
     listed = not isinstance(wanted.q, str)
     answer: dict[str, Any] = {"translatedText": best if listed else best[0]}
     if wanted.alternatives:
@@ -167,11 +220,9 @@ def _answer(wanted: asked.LibreTranslate, texts: list[Text], sentences: list[lis
     return answer
 
 
-def _nth(sentence: Sentence, n: int) -> str:
+def _nth(wordings: Sequence[Wording], n: int) -> Wording:
     """The ``n``-th translation of a sentence, the best where it has fewer."""
-    assert sentence.found is not None
-    every = [sentence.found, *sentence.found.alternatives]
-    return (every[n] if n < len(every) else every[0]).text
+    return wordings[n] if n < len(wordings) else wordings[0]
 
 
 def _detected(found: Found) -> dict[str, Any]:

@@ -15,9 +15,10 @@ class Limits:
 
     ``body_seconds``: for a request to arrive, and for its answer to be taken. ``batch_tokens``: source tokens of a
     batch, padding included, at a beam of 5. ``sentence_tokens``: source tokens of a sentence, where the model takes
-    that many. ``attention_sentences``: of a request that asks for attention; ``attention_tokens``: of such a sentence
-    and of its translation; ``attention_weights``: in one answer, some nine bytes each. ``phrases``: terms that stand
-    in one sentence. ``max_connections``: open at a time.
+    that many. ``max_work``: target tokens of a request, those of every hypothesis, as ``cost.py`` counts them.
+    ``grace``: seconds that a stop leaves to what came. ``attention_sentences``: of a request that asks for attention;
+    ``attention_tokens``: of such a sentence and of its translation; ``attention_weights``: in one answer, some nine
+    bytes each. ``phrases``: terms that stand in one sentence. ``max_connections``: open at a time.
     """
 
     max_queue: int = 256
@@ -26,6 +27,8 @@ class Limits:
     body_seconds: float = 10.0
     batch_tokens: int = 2048
     sentence_tokens: int = 1024
+    max_work: int = 2_500_000
+    grace: float = 25.0
     attention_sentences: int = 8
     attention_tokens: int = 256
     attention_weights: int = 2_000_000

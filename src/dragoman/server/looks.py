@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from dragoman.config import ModelConfig
 from dragoman.server import asked
 from dragoman.server.queue import Sentence
+from dragoman.translation import Translation
 from dragoman.translator import Translator
 
 if TYPE_CHECKING:
@@ -44,6 +45,16 @@ def looks_of(sentences: Sequence[Sentence], attention: bool, alignments: bool) -
     return lambda translator: [look(translator, sentence) for sentence in sentences]
 
 
+def links_of(pairs: Sequence[tuple[str, Translation]]) -> Callable[[Translator], list[list[tuple[int, int]]]]:
+    """What links the words of sentences and their translations: a forced pass for each."""
+    from dragoman.visualize.alignment import align
+
+    def link(translator: Translator, text: str, translation: Translation) -> list[tuple[int, int]]:
+        return align(text, translator.force(text, translation, attention=True), translator.special)
+
+    return lambda translator: [link(translator, *pair) for pair in pairs]
+
+
 def attention_of(wanted: asked.Attention, text: str, check: Callable[[str, int], None]) -> Work:
     """What makes the data of the attention view; the model reads ``text``.
 
@@ -66,12 +77,21 @@ def attention_of(wanted: asked.Attention, text: str, check: Callable[[str, int],
 
 
 def replay_of(wanted: asked.Replay, text: str) -> Work:
-    """What makes the data of the beam replay; the model reads ``text``."""
+    """What makes the data of the beam replay; the model reads ``text``.
+
+    Where the search does not end with the translation that is to be marked, it stands in ``missing``.
+    """
     from dragoman.visualize.replay import replay_data
 
     def work(translator: Translator) -> dict[str, Any]:
         found, record = translator.record(text, prefix=wanted.prefix, **wanted.given(translator.bundle.decode))
-        tokenizer = translator.bundle.tokenizers.tgt
-        return replay_data(wanted.text, found.text, record, lambda index: tokenizer.tokens([index])[0])
+        results, tokenizer = translator.results, translator.bundle.tokenizers.tgt
+        marked = None
+        if wanted.tgt not in (None, found.text):
+            # Of several ways to write it the best.
+            marked = next((at for at in record.ended if results.text(record.tokens(at)) == wanted.tgt), None)
+        shown = found.text if marked is None else results.text(record.tokens(marked))
+        data = replay_data(wanted.text, shown, record, lambda index: tokenizer.tokens([index])[0], marked)
+        return data if marked is not None or wanted.tgt in (None, found.text) else {**data, "missing": wanted.tgt}
 
     return work

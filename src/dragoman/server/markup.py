@@ -1,8 +1,7 @@
 """HTML in which only the text is translated: tags, comments, scripts and the like stay byte for byte, and so does what
 stands in an element with ``translate="no"`` (see ``elements.py`` for where that ends).
 
-A text between two tags is translated by itself, so that words inside a sentence that have tags of their own (a link,
-a word in bold) are translated without the rest of it.
+``inline.py`` puts the pieces of a sentence together in which words have tags of their own.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ _KEPT = ("script", "style", "code", "pre", "textarea", "svg", "math")
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9-]*")
 _BEGIN = re.compile(r"</?[A-Za-z]|<[!?]")
 # Possessive, so that a tag that does not end costs one pass and no more.
-_ATTRIBUTE = re.compile(r"""([^\s"'<>/=]++)(?:\s*+=\s*+("[^"]*"|'[^']*'|[^\s"'=<>`]++))?""")
+ATTRIBUTE = re.compile(r"""([^\s"'<>/=]++)(?:\s*+=\s*+("[^"]*"|'[^']*'|[^\s"'=<>`]++))?""")
 _TAG = re.compile(r"""<(?:[^<>"']|"[^"]*"|'[^']*')*+>""")
 
 
@@ -86,7 +85,7 @@ def _translate(tag: str, start: int) -> bool | None:
 
     Of several the first counts.
     """
-    for name, value in _ATTRIBUTE.findall(tag, start):
+    for name, value in ATTRIBUTE.findall(tag, start):
         if name.lower() == "translate":
             return {"no": False, "yes": True, "": True}.get(plain(value.strip("\"'")).lower())
     return None

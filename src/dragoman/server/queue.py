@@ -7,7 +7,7 @@ import math
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,6 +15,11 @@ from dragoman.server.refusals import BusyError, StoppingError
 from dragoman.translation import Translation
 from dragoman.translator import Translator
 
+# Hypotheses of a batch times the most tokens that they may come to. Keys and values of all are kept: of a model of six
+# layers and 512 numbers a token, at most 3.2 GB. No batch of 2,048 source tokens comes to it by our own settings.
+_PLACES = 1 << 17
+# Sentences that are let in at once beside a search that takes long.
+_LIGHT = 16
 # Of a batch, at least one place in two is a token and no padding, beside this many places.
 _SLACK = 64
 # Clients that were answered together ask again together, and a batch of all of them costs less than two of halves. So
@@ -48,12 +53,15 @@ class Entry:
 class Sentence:
     """One sentence of a request; ``tokens`` with special ones, ``line`` chooses the draws of sampling.
 
-    ``phrases`` that have to appear each make it as costly as it would be once more.
+    ``phrases`` that have to appear each make it as costly as it would be once more. Its translation has at ``least``
+    and at ``most`` so many tokens.
     """
 
     text: str
     tokens: int
     line: int = 0
+    least: int = 0
+    most: int = 0
     prefix: str = ""
     constraints: Sequence[str] = ()
     phrases: int = 0
@@ -62,7 +70,7 @@ class Sentence:
     @property
     def cost(self) -> int:
         """Its part of a batch's budget."""
-        return self.tokens * (1 + self.phrases)
+        return max(self.tokens, self.least) * (1 + self.phrases)
 
 
 @dataclass(eq=False)
@@ -77,13 +85,16 @@ class Alone(Entry):
 class Texts(Entry):
     """Sentences to translate. Those of requests with an equal ``key`` may share a batch.
 
-    ``options`` are the keyword arguments of :meth:`Translator.translate`, equal where the keys are.
+    ``options`` are the keyword arguments of :meth:`Translator.translate`, equal where the keys are. A search has
+    ``width`` hypotheses of each sentence, and is ``light`` where nothing makes it a long one.
     """
 
     sentences: list[Sentence] = field(default_factory=list)
     key: Hashable = None
     options: dict[str, Any] = field(default_factory=dict)
     budget: int = 0
+    width: int = 1
+    light: bool = False
     taken: int = 0
     done: int = 0
 
@@ -94,6 +105,32 @@ class Texts(Entry):
 
 
 Batch = list[tuple[Texts, Sentence]]
+
+
+@dataclass(frozen=True)
+class _Size:
+    """Of a batch: its sentences, their cost together and at most, its hypotheses, and the tokens of the longest."""
+
+    count: int = 0
+    cost: int = 0
+    widest: int = 0
+    rows: int = 0
+    longest: int = 0
+
+    def with_another(self, sentence: Sentence, width: int) -> _Size:
+        """With a sentence of which a search has ``width`` hypotheses."""
+        return _Size(
+            self.count + 1,
+            self.cost + sentence.cost,
+            max(self.widest, sentence.cost),
+            self.rows + width * (1 + sentence.phrases),
+            max(self.longest, sentence.most),
+        )
+
+    def fits(self, budget: int) -> bool:
+        """Whether it stays within the budget, its padding included, is not mostly padding, and has enough memory."""
+        padded = self.count * self.widest
+        return padded <= min(budget, 2 * self.cost + _SLACK) and self.rows * self.longest <= _PLACES
 
 
 @dataclass(frozen=True)
@@ -111,15 +148,17 @@ class Taker:
         self.changed = threading.Condition(lock)
         self.last = 0  # requests of its last batch
         self.taken = 0.0  # when it took that
-        self.working = 0  # sentences of it, until it comes back for more
+        self.served: set[Entry] = set()  # those, until it comes back for more
+        self.working = 0  # sentences of it, as long
         self.until: int | None = None  # while it sleeps: how many entries must have come to wake it
 
 
 class Queue:
-    """Bounded, first come first served; safe between threads.
+    """Bounded, in turns; safe between threads.
 
-    A batch begins with the oldest sentence; sentences of other requests with the same options join it, as long as it
-    stays within the token budget and is not mostly padding. Where several take batches, none takes more than its
+    A batch begins with a sentence of the first request; those of others with the same options join it, as long as it
+    stays within the token budget and is not mostly padding. A request of which sentences are left goes behind the
+    others, so that nobody waits for the whole of a long one. Where several take batches, none takes more than its
     share of all sentences that wait or are worked at.
     """
 
@@ -164,14 +203,16 @@ class Queue:
                 taker.changed.notify()
                 return
 
-    def close(self, *, drop: bool = False) -> None:
-        """Take nothing more; what is there is still given out, unless it is dropped."""
+    def close(self, *, drop: bool = False) -> list[Entry]:
+        """Take nothing more; what is there is still given out, unless it is dropped, and returned."""
         with self._lock:
             self._closed = True
+            dropped = list(self._entries) if drop else []
             if drop:
                 self._keep([])
             for taker in self._takers:
                 taker.changed.notify()
+            return dropped
 
     def take(self, taker: Taker) -> Batch | Alone | Dead | None:
         """What to do next, waiting for it; None after :meth:`close`, when all has been taken.
@@ -181,6 +222,9 @@ class Queue:
         with self._lock:
             now = time.monotonic()
             taker.working = 0
+            # Whoever had a turn goes behind those who came meanwhile.
+            self._entries = deque(sorted(self._entries, key=lambda one: one in taker.served))
+            taker.served = set()
             end, expected = now + min(_LONGEST, _SHARE * (now - taker.taken)), self._came + taker.last
             while (first := self._first(taker)) is None:
                 if self._closed:
@@ -194,6 +238,18 @@ class Queue:
                 return Dead(dead)
             return self._taken(taker)
 
+    def take_light(self, beside: Collection[Entry]) -> Batch | None:
+        """A batch that is translated soon, for one who is at work ``beside``; None where no other request has one."""
+        with self._lock:
+            waiting = [one for one in self._entries if isinstance(one, Texts) and one not in beside]
+            others = [one for one in waiting if one.light and not one.dead()]
+            first = next(iter(others), None)
+            if first is None:
+                return None
+            batch = self._batch(first, others, min(_LIGHT, self._share()))
+            self._keep_waiting()
+            return batch
+
     def finish(self, entry: Texts, count: int) -> bool:
         """Count sentences of a request that are translated; whether they were the last, which is said once."""
         with self._lock:
@@ -203,15 +259,22 @@ class Queue:
     def _taken(self, taker: Taker) -> Batch | Alone | Dead:
         first = self._first(taker)
         if isinstance(first, Texts):
-            batch = self._batch(first, self._share())
-            taker.last, taker.taken, taker.working = len({entry for entry, _ in batch}), time.monotonic(), len(batch)
-            self._keep(one for one in self._entries if not isinstance(one, Texts) or one.taken < len(one.sentences))
+            batch = self._batch(first, self._entries, self._share())
+            taker.served = {entry for entry, _ in batch}
+            taker.last, taker.taken, taker.working = len(taker.served), time.monotonic(), len(batch)
+            self._keep_waiting()
+            if first.taken < len(first.sentences):
+                self._wake(first)  # another has a share in it
             return batch
         taker.last = 0
         if isinstance(first, Alone):
             self._entries.remove(first)
             return first
         return Dead([])  # another took it while this one waited
+
+    def _keep_waiting(self) -> None:
+        """Leave out requests of which every sentence was taken."""
+        self._keep(one for one in self._entries if not isinstance(one, Texts) or one.taken < len(one.sentences))
 
     def _keep(self, entries: Iterable[Entry]) -> None:
         self._entries = deque(entries)
@@ -245,19 +308,18 @@ class Queue:
         waiting = sum(len(one.sentences) - one.taken for one in self._entries if isinstance(one, Texts))
         return math.ceil((waiting + sum(one.working for one in able)) / len(able))
 
-    def _batch(self, first: Texts, most: int) -> Batch:
+    def _batch(self, first: Texts, entries: Iterable[Entry], most: int) -> Batch:
         batch: Batch = []
-        cost = widest = 0
-        for entry in self._entries:
+        size = _Size()
+        for entry in entries:
             if not isinstance(entry, Texts) or entry.key != first.key:
                 continue
             while entry.taken < len(entry.sentences) and len(batch) < most:
                 sentence = entry.sentences[entry.taken]
-                width = max(widest, sentence.cost)
-                size = width * (len(batch) + 1)
-                if batch and (size > first.budget or size > 2 * (cost + sentence.cost) + _SLACK):
+                larger = size.with_another(sentence, entry.width)
+                if batch and not larger.fits(first.budget):
                     break
                 batch.append((entry, sentence))
                 entry.taken += 1
-                cost, widest = cost + sentence.cost, width
+                size = larger
         return batch

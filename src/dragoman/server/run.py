@@ -24,6 +24,8 @@ logger = logging.getLogger("dragoman")
 
 # Seconds between requests on an open connection; that the kernel holds in its queue of connections.
 _IDLE_SECONDS, _BACKLOG = 15, 512
+# Seconds that answers to what was given up may take.
+_ANSWER_SECONDS = 5
 # Seconds that a thread may hold the interpreter while another waits for it: Python's 5 ms would make the thread that
 # answers wait for that of the model again and again.
 _SWITCH_SECONDS = 0.0005
@@ -62,7 +64,8 @@ def address(listener: socket.socket) -> str:
 def serve(service: Service, listener: socket.socket, cors: Sequence[str] = ()) -> None:
     """Answer requests until SIGTERM or SIGINT; then take no more, finish those that came, and return.
 
-    At a second signal it ends with the batch that has begun: a :class:`RunError`, as requests are lost.
+    What is not finished within the limits' ``grace`` is given up, and answered so. At a second signal all is given up
+    at once, without an answer: a :class:`RunError`, as requests are lost.
     """
     config = uvicorn.Config(
         make_app(service, cors),
@@ -74,8 +77,8 @@ def serve(service: Service, listener: socket.socket, cors: Sequence[str] = ()) -
         server_header=False,
         proxy_headers=False,
         timeout_keep_alive=_IDLE_SECONDS,
-        # What came is answered or refused within its time.
-        timeout_graceful_shutdown=int(service.limits.timeout) + 5,
+        # What came is answered or refused by then.
+        timeout_graceful_shutdown=int(service.limits.grace) + _ANSWER_SECONDS,
     )
     uvicorn_logger = logging.getLogger("uvicorn")
     uvicorn_logger.handlers, uvicorn_logger.propagate = list(logger.handlers), False
@@ -90,9 +93,6 @@ def serve(service: Service, listener: socket.socket, cors: Sequence[str] = ()) -
     gc.freeze()
     asyncio.run(_serve(server, service, listener))
     if server.force_exit:
-        # A thread that is inside the model when the interpreter ends would take the process down with an abort.
-        for model in service.catalogue.models.values():
-            model.worker.stop(drop=True)
         raise RunError("the server was stopped before it had answered every request; one signal lets it finish.")
 
 
@@ -104,13 +104,20 @@ def _protocol(limits: Limits, clock: Clock) -> type[PatientProtocol]:
 async def _serve(server: uvicorn.Server, service: Service, listener: socket.socket) -> None:
     loop = asyncio.get_running_loop()
 
+    def give_up(why: str) -> None:
+        logger.warning("%s: what is not finished is given up.", why)
+        for model in service.catalogue.models.values():
+            model.worker.give_up()
+
     def stop() -> None:
         if server.should_exit:
-            logger.warning("stopping without the requests that wait.")
             server.force_exit = True
+            give_up("stopping at once")
             return
-        logger.info("stopping: the requests that came are finished first.")
+        grace = service.limits.grace
+        logger.info("stopping: the requests that came are finished first, for %g s at most.", grace)
         server.should_exit = True
+        loop.call_later(grace, give_up, f"stopping took {grace:g} s")
 
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop)
@@ -121,4 +128,8 @@ async def _serve(server: uvicorn.Server, service: Service, listener: socket.sock
         await asyncio.sleep(0.01)
     logger.info("listening on %s", address(listener))
     await running
+    if server.force_exit:
+        # uvicorn leaves this out. A thread that is inside the model when the interpreter ends would take the process
+        # down with an abort.
+        await server.lifespan.shutdown()
     logger.info("stopped.")

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-import hmac
 import time
 from collections.abc import Callable, Sequence
-from hashlib import sha256
 from typing import Any, TypeVar
 
 from starlette.requests import Request
 
+from dragoman.config import DecodeConfig
 from dragoman.server import body
 from dragoman.server.asked import Asked
 from dragoman.server.catalogue import Catalogue, Served
+from dragoman.server.cost import is_light, weigh, width_of
 from dragoman.server.documents import Part
+from dragoman.server.keys import Keys
 from dragoman.server.limits import Limits
 from dragoman.server.metrics import Metrics
 from dragoman.server.queue import Alone, Entry, Sentence, Texts
-from dragoman.server.refusals import ForbiddenError, GoneError, LateError, TooLargeError
+from dragoman.server.refusals import GoneError, LateError, TooLargeError
 from dragoman.server.waiting import LINE, Clock, Line, fail
 from dragoman.translating.terms import Terms
 from dragoman.translator import Translator
@@ -38,32 +39,20 @@ class Service:
         self.limits = limits
         self.metrics = metrics
         self.clock = Clock()
-        self._keys = [_digest(key) for key in keys]
+        self.keys = Keys(keys)
 
     @property
     def needs_key(self) -> bool:
         """Whether a request has to bring a key."""
-        return bool(self._keys)
+        return bool(self.keys)
 
     def deadline(self) -> float:
         """When the answer to a request that comes now is due, on the clock of :func:`time.monotonic`."""
         return time.monotonic() + self.limits.timeout
 
     def admit(self, request: Request, key: str | None = None) -> None:
-        """Raises :class:`ForbiddenError` where neither a header nor ``key`` is one of the keys.
-
-        All keys are compared, in a time that does not depend on how much of them is right.
-        """
-        if not self._keys:
-            return
-        scheme, _, bearer = request.headers.get("authorization", "").partition(" ")
-        given = request.headers.get("x-api-key") or (bearer.strip() if scheme.lower() == "bearer" else "") or key
-        if not given:
-            raise ForbiddenError("an API key is needed; send it as api_key or in the header X-API-Key.")
-        digest = _digest(given)
-        right = [hmac.compare_digest(digest, known) for known in self._keys]
-        if not any(right):
-            raise ForbiddenError("the API key is not valid; ask the operator of this server for one.")
+        """Raises :class:`ForbiddenError` as :meth:`Keys.admit` does."""
+        self.keys.admit(request, key)
 
     async def read(self, request: Request, model: type[A], *, forms: bool = False) -> A:
         """The body of a request that is admitted. Raises as :func:`body.read`, :func:`body.parse`, :meth:`admit`."""
@@ -125,6 +114,20 @@ class Service:
                 found.append(Sentence(part.read, self.check_sentence(served, part.read), line, phrases=held))
         return found
 
+    def check_work(self, served: Served, sentences: Sequence[Sentence], options: dict[str, Any]) -> DecodeConfig:
+        """The search that is asked for. Raises :class:`TooLargeError` where it may take more than a request may cost.
+
+        Raises :class:`ConfigError` for options that cannot be.
+        """
+        config = served.translator.decode_config(**options)
+        charge = weigh(sentences, served.translator.intake, config)
+        if charge > self.limits.max_work:
+            raise TooLargeError(
+                f"the request asks for a search of {charge:,} target tokens, those of every hypothesis, and may ask "
+                f"for {self.limits.max_work:,}; send it in several, or lower beam_size, min_length or max_length."
+            )
+        return config
+
     def put_texts(
         self,
         served: Served,
@@ -136,10 +139,11 @@ class Service:
     ) -> Texts:
         """Put sentences into the queue of a model. ``beside`` the options: more arguments of ``translate``.
 
-        Raises :class:`ConfigError` for options that cannot be, :class:`BusyError`.
+        Raises :class:`ConfigError` for options that cannot be, :class:`TooLargeError` for too much work,
+        :class:`BusyError`.
         """
-        config = served.translator.decode_config(**options)
-        width = config.n_best if config.sample else config.beam_size
+        config = self.check_work(served, sentences, options)
+        width = width_of(config)
         entry = Texts(
             asyncio.get_running_loop().create_future(),
             deadline,
@@ -148,6 +152,8 @@ class Service:
             key=(config, tuple(terms), tuple(sorted(beside.items()))),
             options={**options, **beside, **({"terms": terms} if terms else {})},
             budget=self.limits.batch_tokens * _BEAM // max(_BEAM, width),
+            width=width,
+            light=is_light(config),
         )
         if sentences:
             served.worker.queue.put(entry)
@@ -213,7 +219,3 @@ async def _gone(request: Request) -> None:
     """Returns when the client hangs up; the body has been read before."""
     while (await request.receive())["type"] != "http.disconnect":
         pass
-
-
-def _digest(key: str) -> bytes:
-    return sha256(key.encode("utf-8", errors="replace")).digest()

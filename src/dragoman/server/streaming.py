@@ -9,8 +9,8 @@ from typing import Any
 
 from dragoman.server.catalogue import Served
 from dragoman.server.documents import Part
-from dragoman.server.queue import Alone, Sentence
-from dragoman.server.refusals import GoneError, LateError
+from dragoman.server.queue import Sentence
+from dragoman.server.refusals import LateError
 from dragoman.server.service import Service
 from dragoman.translator import Translator
 
@@ -44,7 +44,7 @@ async def _pieces(
     loop, pieces = asyncio.get_running_loop(), asyncio.Queue[str | None]()
 
     def work(translator: Translator) -> None:
-        _emit(translator, sentence, options, entry, lambda piece: loop.call_soon_threadsafe(pieces.put_nowait, piece))
+        _emit(translator, sentence, options, lambda piece: loop.call_soon_threadsafe(pieces.put_nowait, piece))
 
     entry = service.put_alone(served, work, deadline, within=within, sentence=sentence)
     entry.future.add_done_callback(lambda _: pieces.put_nowait(None))
@@ -60,18 +60,11 @@ async def _pieces(
         entry.abandoned = True
 
 
-def _emit(
-    translator: Translator, sentence: Sentence, options: dict[str, Any], entry: Alone, emit: Callable[[str], Any]
-) -> None:
-    """Run in the model's thread; stops between two steps of the search when nobody waits, or it is too late."""
-
-    def stepped() -> None:
-        if entry.abandoned:
-            raise GoneError
-
+def _emit(translator: Translator, sentence: Sentence, options: dict[str, Any], emit: Callable[[str], Any]) -> None:
+    """Run in the model's thread, which ends the search when nobody waits, or it is too late."""
     if sentence.constraints:
         options = {**options, "constraints": sentence.constraints}
-    stream = translator.stream(sentence.text, prefix=sentence.prefix or None, stepped=stepped, **options)
+    stream = translator.stream(sentence.text, prefix=sentence.prefix or None, **options)
     for piece in stream:
         emit(piece)
     sentence.found = stream.translation

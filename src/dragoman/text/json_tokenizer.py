@@ -21,7 +21,7 @@ from tokenizers import decoders, models, normalizers, pre_tokenizers, trainers
 from dragoman.config import TokenizerConfig
 from dragoman.errors import BundleError, ConfigError
 from dragoman.files import write_text
-from dragoman.text.tokenizer import SPECIAL_TOKENS, Tokenizer, text_checked
+from dragoman.text.tokenizer import SPECIAL_TOKENS, Tokenizer, open_bytes, text_checked
 
 # The trainer of unigram runs past its size where it may add nothing to the bytes.
 _SMALLEST = {
@@ -33,6 +33,11 @@ _SMALLEST = {
 _OTHER_RULES = ("dropout", "continuing_subword_prefix", "end_of_word_suffix", "ignore_merges")
 # What a tokenizer that loses nothing gives back: signs of its own, several scripts, white space of several kinds.
 _PROBE = "  </s>▁Ġ\t\n\x00 aé猫😀 "
+# The byte that a character of a byte-level token stands for: itself, or the next one that is no character to be seen
+# (``bytes_to_unicode`` of GPT-2).
+_SHOWN = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+_BYTES = {chr(byte): byte for byte in _SHOWN}
+_BYTES |= {chr(256 + place): byte for place, byte in enumerate(sorted({*range(256)} - {*_SHOWN}))}
 
 
 class JsonTokenizer(Tokenizer):
@@ -113,6 +118,13 @@ class ByteLevelTokenizer(JsonTokenizer):
             [index for index in self._known(ids) if index > self.eos_id], skip_special_tokens=False
         )
         return text
+
+    def decode_whole(self, ids: Iterable[int]) -> str:
+        """The text without a part of a character at its end, which :meth:`decode` shows as ``�``."""
+        known = [index for index in self._known(ids) if index > self.eos_id]
+        text, last = self.decode(known), [self._inner.id_to_token(index) for index in known[-3:]]
+        tail = bytes(_BYTES[char] for token in last for char in token[-3:])
+        return text[:-1] if text.endswith("�") and open_bytes(tail) else text
 
     def tokens(self, ids: Iterable[int]) -> list[str]:
         """``▁`` for a space, ``�`` for a part of a character, special tokens by name."""

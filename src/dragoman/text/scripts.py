@@ -12,6 +12,8 @@ _UNSPACED = (
     (0x3400, 0x4DBF), (0x4E00, 0x9FFF), (0xF900, 0xFAFF), (0xFF66, 0xFF9F), (0x20000, 0x3FFFF),
 )  # fmt: skip
 _FIRSTS = [first for first, _ in _UNSPACED]
+# The same as what stands between the brackets of a regular expression.
+UNSPACED = "".join(f"{chr(first)}-{chr(last)}" for first, last in _UNSPACED)
 
 
 def is_unspaced(character: str) -> bool:

@@ -18,11 +18,13 @@ from typing import Any, ClassVar
 from dragoman.config import TokenizerConfig
 from dragoman.errors import BundleError, ConfigError, DataError
 from dragoman.files import atomic_file, write_json
-from dragoman.text.tokenizer import SPECIAL_TOKENS, Tokenizer, spells_no_text, text_checked
+from dragoman.text.tokenizer import SPECIAL_TOKENS, Tokenizer, open_bytes, spells_no_text, text_checked
 
 _UNK, _PAD, _BOS, _EOS = SPECIAL_TOKENS
 # A leading token that names the target language of a multilingual model: ">>deu<<".
 _LANGUAGE = re.compile(r">>.*?<<", re.DOTALL)
+# A piece that is a byte.
+_BYTE = re.compile(r"<0x([0-9A-F]{2})>")
 # The trainer needs about 22 bytes for each character that it keeps, in lines drawn evenly from longer text. Half a
 # million lines of at most 256 characters, which longer ones are cut into, bound it.
 _LINES = 500_000
@@ -103,6 +105,17 @@ class SentencePieceTokenizer(Tokenizer):
         """The text; special tokens, ``<unk>`` among them, are left out."""
         kept = [self._names[index] for index in self._known(ids) if index not in self._special]
         return _plain(self._processor.decode_pieces(kept))
+
+    def decode_whole(self, ids: Iterable[int]) -> str:
+        """The text without the bytes of a part of a character at its end, which :meth:`decode` shows as ``�`` each."""
+        kept = [index for index in self._known(ids) if index not in self._special]
+        tail = b""
+        for index in reversed(kept[-3:]):
+            byte = _BYTE.fullmatch(self._names[index])
+            if byte is None:
+                break
+            tail = bytes.fromhex(byte[1]) + tail
+        return self.decode(kept[: len(kept) - open_bytes(tail)])
 
     def tokens(self, ids: Iterable[int]) -> list[str]:
         """The pieces: ``▁`` for a space, ``<0xC3>`` for a byte."""

@@ -43,6 +43,13 @@ def plainly_spaced(sentence: str) -> str:
     return " ".join(sentence.split())
 
 
+def put_into(part: str, translation: str) -> str:
+    """The translation between the white space that stands around the sentence in ``part``."""
+    body = part.strip() if has_word(part) else ""
+    before, _, after = part.partition(body) if body else (part, "", "")
+    return before + translation + after
+
+
 def _split_line(line: str) -> list[str]:
     """Marks without a word ("! !", a lone full stop) are no sentence: they stay with their neighbour."""
     parts: list[str] = []

@@ -6,6 +6,7 @@ JSON), ``sentencepiece.py``, ``rules.py``. Their libraries are imported when the
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import json
 import operator
@@ -59,6 +60,10 @@ class Tokenizer(ABC):
     @abstractmethod
     def decode(self, ids: Iterable[int]) -> str:
         """The text of ids; special tokens are left out."""
+
+    def decode_whole(self, ids: Iterable[int]) -> str:
+        """The text of ids, without bytes at its end that are only a part of a character."""
+        return self.decode(ids)
 
     def decode_batch(self, batch: Iterable[Iterable[int]]) -> list[str]:
         """The texts of several rows of ids."""
@@ -139,6 +144,15 @@ def text_checked(texts: Iterable[str]) -> Iterator[None]:
         for text in texts:
             refuse_no_text(text)
         raise
+
+
+def open_bytes(text: bytes) -> int:
+    """How many bytes at the end of UTF-8 text are the beginning of a character that goes on, 0 to 3."""
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    decoder.decode(text)
+    rest = decoder.getstate()[0]
+    # Half of a UTF-16 pair, which Python waits for the end of, is never a character.
+    return 0 if b"\xed\xa0" <= rest < b"\xee" else len(rest)
 
 
 def refuse_no_text(text: Any) -> None:

@@ -179,13 +179,21 @@ def save_checkpoint(run: Path, step: int, state: CheckpointState) -> Path:
     return path
 
 
-def load_checkpoint(path: Path) -> CheckpointState:
-    """Read a checkpoint. Raises :class:`BundleError` for one that is damaged or of another format."""
-    advice = f"delete {path} to go on from an older checkpoint"
+def read_values(path: Path) -> dict[str, Any]:
+    """The run's own values of a checkpoint: its ``trainer`` (:class:`CheckpointState`).
+
+    Raises :class:`BundleError` where they are damaged or of another format.
+    """
+    return _read_values(path)[0]
+
+
+def _read_values(path: Path) -> tuple[dict[str, Any], dict[str, int]]:
+    """``trainer`` and the checksums of each part's file."""
+    damaged = f"{path / 'trainer.json'} is missing or damaged; {_advice(path)}."
     try:
         trainer = json.loads((path / "trainer.json").read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
-        raise BundleError(f"{path / 'trainer.json'} is missing or damaged; {advice}.") from None
+        raise BundleError(damaged) from None
     if not isinstance(trainer, dict) or trainer.pop("format_version", None) != FORMAT_VERSION:
         raise BundleError(f"{path} is not of checkpoint format {FORMAT_VERSION}; use the dragoman that wrote it.")
     checksums = trainer.pop("checksums", None)
@@ -193,7 +201,17 @@ def load_checkpoint(path: Path) -> CheckpointState:
     there = {name for name in names if (path / name).exists()}
     whole = isinstance(checksums, dict) and there <= set(checksums) - {"trainer"} <= names
     if not whole or checksums.get("trainer") != _values_checksum(trainer):
-        raise BundleError(f"{path / 'trainer.json'} is missing or damaged; {advice}.")
+        raise BundleError(damaged)
+    return trainer, checksums
+
+
+def _advice(path: Path) -> str:
+    return f"delete {path} to go on from an older checkpoint"
+
+
+def load_checkpoint(path: Path) -> CheckpointState:
+    """Read a checkpoint. Raises :class:`BundleError` for one that is damaged or of another format."""
+    trainer, checksums = _read_values(path)
     parts: dict[str, Tensors] = {name: {} for name in _PARTS}
     for name in _PARTS:
         file = path / f"{name}.safetensors"
@@ -202,8 +220,8 @@ def load_checkpoint(path: Path) -> CheckpointState:
         try:
             intact = _checksum(file) == checksums[file.name]
         except OSError as error:
-            raise BundleError(f"cannot read {file}: {error.strerror}; {advice}.") from None
+            raise BundleError(f"cannot read {file}: {error.strerror}; {_advice(path)}.") from None
         if not intact:
-            raise BundleError(f"{file} is damaged or cut short; {advice}.")
+            raise BundleError(f"{file} is damaged or cut short; {_advice(path)}.")
         parts[name] = read_tensors(file)
     return CheckpointState(trainer=trainer, **parts)

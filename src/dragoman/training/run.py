@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import random
+import shlex
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -30,6 +31,7 @@ from dragoman.training.checkpoint import (
 )
 from dragoman.training.continued import continued, continued_config
 from dragoman.training.dealing import batches_of, whole
+from dragoman.training.finished import finished
 from dragoman.training.metrics_log import MetricsLog, NoLog
 from dragoman.training.prepare import Prepared, model_config
 from dragoman.training.prepare_once import prepare_once
@@ -48,9 +50,9 @@ def train(
 ) -> Path:
     """Train as ``config`` says and return the run directory (``out``, or ``runs/NAME``).
 
-    ``resume`` goes on from the newest complete checkpoint, or from the start where there is none yet; without
-    it an existing run directory is refused. ``quiet`` leaves warnings alone on standard error. Ctrl-C saves a
-    checkpoint and raises :class:`InterruptedRunError`.
+    ``resume`` goes on from the newest complete checkpoint, or from the start where there is none yet, and leaves a
+    run that has finished as it is; without it an existing run directory is refused. ``quiet`` leaves warnings alone
+    on standard error. Ctrl-C saves a checkpoint and raises :class:`InterruptedRunError`.
     Raises :class:`RunError` for a directory that cannot be used, :class:`DataError` for bad text. In each of several
     processes that a launcher started, this trains one model together with the others (docs/scaling.md).
     """
@@ -59,7 +61,9 @@ def train(
     with join(config.train.device) as ranks, Reporter(quiet or not ranks.leads, mute=not ranks.leads) as reporter:
         config = continued_config(config)
         _compare(ranks, config, folder, resume)
-        ranks.lead(lambda: _claim(folder, config, resume))
+        if over := ranks.decide(lambda: _claim(folder, config, resume)):
+            reporter.news(over)
+            return folder
         try:
             run = Run(config, folder, reporter, ranks)
         except DragomanError:
@@ -72,10 +76,8 @@ def train(
         with stop_signals(run.trainer):
             run.train()
         if run.trainer.stopped:
-            error = InterruptedRunError(
-                f"stopped at step {run.trainer.progress.step}, all saved; go on with --resume --out {folder}."
-            )
-            raise ranks.error(error)
+            again = shlex.join(["dragoman", "train", str(folder / "config.yaml"), "--out", str(folder), "--resume"])
+            raise ranks.error(InterruptedRunError(run.trainer.progress.step, again))
         run.finish()
     return folder
 
@@ -92,8 +94,11 @@ def _compare(ranks: Ranks, config: RunConfig, folder: Path, resume: bool) -> Non
         raise ranks.error(error)
 
 
-def _claim(folder: Path, config: RunConfig, resume: bool) -> None:
-    """Refuse a directory with another run in it; write the resolved configuration."""
+def _claim(folder: Path, config: RunConfig, resume: bool) -> str:
+    """Refuse a directory with another run in it; write the resolved configuration.
+
+    Of a run that has finished nothing is written, and a line that says so comes back.
+    """
     settings = folder / "config.yaml"
     if settings.exists():
         if not resume:
@@ -105,9 +110,12 @@ def _claim(folder: Path, config: RunConfig, resume: bool) -> None:
                 f"{folder} was started with another {' and '.join(changed)} section; "
                 "resume with the same, or choose another --out."
             )
+        if over := finished(config, folder):
+            return over
     elif folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise RunError(f"{folder} exists and holds no run of ours; choose another --out.")
     dump_config(config, settings)
+    return ""
 
 
 class Run:
@@ -246,8 +254,9 @@ class Run:
     def _tell_scores(self, best: Path, outputs: list[str], references: list[str]) -> None:
         scores = evaluate(outputs, references, ("bleu", "chrf"), confidence=True)
         record = {"step": self.trainer.progress.best_step, **{score.name: score.value for score in scores}}
-        self.log.write("test", {**record, "signatures": {score.name: score.signature for score in scores}})
         write_text(best / "README.md", self._card(self._last_valid_loss, scores))
+        # The last that a run writes: it says that the run is complete.
+        self.log.write("test", {**record, "signatures": {score.name: score.signature for score in scores}})
         for score in scores:
             self.reporter.news(f"test {score.signature.partition('|')[0]} {score.value:.2f}  {score.signature}")
 

@@ -14,9 +14,13 @@ from dragoman.training.trainer import Trainer
 
 
 class InterruptedRunError(RunError):
-    """Training was asked to stop: everything is saved."""
+    """Training was asked to stop after an update: everything is saved; ``again`` says what goes on."""
 
     exit_code = 130
+
+    def __init__(self, step: int, again: str) -> None:
+        super().__init__(f"stopped at step {step}, all saved; go on with: {again}")
+        self.step = step
 
 
 @contextlib.contextmanager

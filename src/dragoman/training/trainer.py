@@ -141,7 +141,7 @@ class Trainer:
         self._clock = time.perf_counter()
         self.model.train()
         # A run that ends before its first update leaves a model too.
-        validated = saved = self.progress.step or -1
+        validated = saved = begun = self.progress.step or -1
         for share in deal(self.batches, self.ranks, self.config.accumulate, self.progress.position):
             tgt_tokens, tokens = self._agree(share)
             if self.stopped or self._ended():
@@ -159,7 +159,7 @@ class Trainer:
         if validated != self.progress.step and not self.stopped:
             self._validate(validate)
             saved = -1
-        if saved != self.progress.step:
+        if saved != self.progress.step or (self._out_of_time() and begun != self.progress.step):
             self._record()
             save()
         # One who asked during the last validation is heard as well.
@@ -185,6 +185,10 @@ class Trainer:
     def _ended(self) -> bool:
         out_of_patience = self.config.patience is not None and self.progress.stale >= self.config.patience
         return out_of_patience or self._agreed_share >= 1.0
+
+    def _out_of_time(self) -> bool:
+        """Whether the clock alone ended the run, which a checkpoint that was saved before does not know."""
+        return self.horizon.progress(self.progress.step, self.epochs, 0.0) < 1.0 <= self._agreed_share
 
     def _move(self, share: Share) -> None:
         self.progress.position = share.after

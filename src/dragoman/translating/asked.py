@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import index
+from pathlib import Path
 from typing import Any, cast
 
 from dragoman.errors import ConfigError, DataError, Setting
@@ -29,12 +31,20 @@ class Request:
     def of(
         cls,
         text: object,
-        lines: Sequence[int] | None = None,
+        lines: object = None,
         prefix: object = None,
         constraints: object = None,
         terms: object = None,
+        *,
+        strict: bool = False,
     ) -> Request:
-        """What ``translate`` was given, for one text or several. Raises :class:`DataError` for what does not fit."""
+        """What ``translate`` was given, for one text or several.
+
+        Raises :class:`DataError` for what does not fit, and :class:`ConfigError` where to be ``strict`` about terms and
+        constraints was asked for, and none of them.
+        """
+        if strict and terms is None and constraints is None:
+            raise ConfigError(Setting("strict_terms"), " is about terms and constraints; give some, or leave it out.")
         texts, single = texts_of(text), isinstance(text, str)
         prefixes = None if prefix is None else texts_of(prefix, "prefix")
         if prefixes is not None and (len(prefixes) != len(texts) or (isinstance(prefix, str) and not single)):
@@ -45,23 +55,81 @@ class Request:
             if len(each) != len(texts):
                 raise DataError(f"{len(texts)} texts need as many lists of constraints; give a list of that length.")
             phrases = [_phrases(one) for one in each]
-        return cls(texts, range(len(texts)) if lines is None else lines, prefixes, phrases, terms_of(terms))
+        return cls(texts, lines_of(lines, len(texts)), prefixes, phrases, terms_of(terms))
 
 
 def texts_of(text: object, what: str = "text") -> list[str]:
     """The texts of a string or a list of strings. Raises :class:`DataError` for anything else."""
-    texts = [text] if isinstance(text, str) else list(text) if isinstance(text, Iterable) else [text]
-    strings = [one for one in texts if isinstance(one, str)]
-    if isinstance(text, bytes) or len(strings) != len(texts):
-        odd = text if isinstance(text, bytes) else next(one for one in texts if not isinstance(one, str))
+    items = [text] if isinstance(text, str) else items_of(text)
+    odd = text if items is None else next((one for one in items if not isinstance(one, str)), None)
+    if items is None or odd is not None or None in items:
         raise DataError(f"a {what} is a {type(odd).__name__}; give a string, or a list of strings.")
-    return strings
+    return cast("list[str]", items)
+
+
+def one_text(text: object, done: str) -> str:
+    """A text that has to be a string. Raises :class:`DataError` for anything else, saying what can be ``done``."""
+    if not isinstance(text, str):
+        raise DataError(f"only one text can be {done}, and this is a {type(text).__name__}; give a string.")
+    return text
+
+
+def items_of(value: object) -> list[object] | None:
+    """The items of what can be iterated over; None for anything else, and for bytes."""
+    try:
+        return None if isinstance(value, bytes) else list(cast("Iterable[object]", value))
+    except TypeError:
+        return None
+
+
+def lines_of(lines: object, count: int) -> Sequence[int]:
+    """The line numbers of so many texts, 0, 1, … by default. Raises :class:`DataError` for what is none."""
+    if lines is None:
+        return range(count)
+    try:
+        numbers = [index(cast("int", one)) for one in items_of(lines) or ()]
+    except TypeError:
+        numbers = [-1]
+    if len(numbers) != count or min(numbers, default=0) < 0:
+        raise DataError(f"{count} texts need as many line_numbers, whole numbers from 0; give a list of that length.")
+    return numbers
+
+
+def paths_of(path: object) -> list[Path]:
+    """The model directories of a path, or of a list of them. Raises :class:`ConfigError` for anything else."""
+    items = [path] if isinstance(path, str | os.PathLike) else items_of(path)
+    odd = [path] if items is None else [one for one in items if not isinstance(one, str | os.PathLike)]
+    if items is None or odd:
+        raise ConfigError(f"a model directory is given as a {type(odd[0]).__name__}; give a path, or a list of paths.")
+    if not items:
+        raise ConfigError("an ensemble of no models was asked for; give at least one model directory.")
+    return [Path(cast("str", one)) for one in items]
+
+
+def check_document(options: Mapping[str, Any]) -> None:
+    """Raises :class:`ConfigError` for options that a document cannot have, or that show nothing in its text."""
+    for name in ("prefix", "constraints"):
+        if name in options:
+            raise ConfigError(f"{name} belongs to one sentence, and a document has many; use translate.")
+    for name, usual in (("attention", False), ("n_best", 1)):
+        if options.get(name, usual) != usual:
+            raise ConfigError(Setting(name), " has no effect on a document, which is given as text; use translate.")
+
+
+def check_report(report: object) -> None:
+    """Raises :class:`ConfigError` for what cannot be called."""
+    if report is not None and not callable(report):
+        raise ConfigError(
+            Setting("report"),
+            f" is a {type(report).__name__}; give a function, which is told the number of texts done.",
+        )
 
 
 def _listed(constraints: object) -> list[object]:
-    if isinstance(constraints, str | bytes) or not isinstance(constraints, Iterable):
+    items = None if isinstance(constraints, str) else items_of(constraints)
+    if items is None:
         raise DataError("the constraints of several texts are no list; give a list of phrases for each text.")
-    return list(constraints)
+    return items
 
 
 def _phrases(constraints: object) -> list[str]:

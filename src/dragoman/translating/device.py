@@ -1,4 +1,4 @@
-"""Where to compute."""
+"""Where to compute, and in what type of numbers."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ import re
 import torch
 
 from dragoman.errors import ConfigError
+
+# The type that weights are read in; int8 is made of float32.
+_DTYPES = {"fp32": torch.float32, "int8": torch.float32, "bf16": torch.bfloat16}
 
 
 def resolve_device(name: str) -> torch.device:
@@ -19,3 +22,10 @@ def resolve_device(name: str) -> torch.device:
         known = ", ".join(kind for kind, count in there.items() if count)
         raise ConfigError(f'there is no device "{name}" here; use auto, {known}.')
     return torch.device(name)
+
+
+def dtype_of(precision: str) -> torch.dtype:
+    """The type that weights are read in. Raises :class:`ConfigError` for a precision that there is not."""
+    if precision not in _DTYPES:
+        raise ConfigError(f'there is no precision "{precision}"; use one of {", ".join(_DTYPES)}.')
+    return _DTYPES[precision]

@@ -8,19 +8,20 @@ from __future__ import annotations
 import functools
 import logging
 import math
-from collections.abc import Sequence
-from typing import Any, Literal, Protocol
+from collections.abc import Iterable, Sequence
+from typing import Any, Literal, Protocol, cast
 
 import torch
 from torch import Tensor
 
 from dragoman.bundle import Bundle
-from dragoman.config import ModelConfig
+from dragoman.config import DecodeConfig, ModelConfig
 from dragoman.decoding.step import log_probabilities
 from dragoman.engine import fast
 from dragoman.engine.engine import has_operators
 from dragoman.errors import ConfigError
 from dragoman.model.transformer import Transformer
+from dragoman.translating.asked import items_of
 
 logger = logging.getLogger("dragoman")
 
@@ -83,14 +84,41 @@ def make_engine(models: Sequence[Transformer], precision: str, *, compiled: bool
     return engines[0] if len(engines) == 1 else Ensemble(engines)
 
 
+def note_beam(engine: Engine, config: DecodeConfig) -> None:
+    """Say once that a beam makes no use of a compiled step."""
+    engines = engine.engines if isinstance(engine, Ensemble) else [engine]
+    if config.beam_size > 1 and not config.sample and any(getattr(one, "row", None) for one in engines):
+        _warn_of_beam()
+
+
+@functools.cache
+def _warn_of_beam() -> None:
+    logger.warning(
+        "the compiled step is for greedy search and drawing, and a beam goes on without; ask for a beam of 1."
+    )
+
+
 @functools.cache
 def _warn_of_bf16() -> None:
     """Say once that there is no fast step (docs/howto/decode.md has what that costs)."""
     logger.warning("bf16 on a processor runs without the fast engine and is seldom faster than fp32; int8 is.")
 
 
-def check_alike(bundles: Sequence[Bundle]) -> None:
-    """Raises :class:`ConfigError` where models do not read and write the same ids, so that no ensemble is possible."""
+def alike(first: Bundle, others: object) -> list[Bundle]:
+    """The models of an ensemble in a list.
+
+    Raises :class:`ConfigError` for what is no model, and where they do not read and write the same ids.
+    """
+    bundles = [first, *(items_of(others) or ([] if isinstance(others, Iterable) else [others]))]
+    for one in bundles:
+        if not isinstance(one, Bundle):
+            raise ConfigError(f"a model is given as a {type(one).__name__}; give a Bundle, or a path to load.")
+    models = cast("list[Bundle]", bundles)
+    _check_alike(models)
+    return models
+
+
+def _check_alike(bundles: Sequence[Bundle]) -> None:
     first = bundles[0]
     for number, other in enumerate(bundles[1:], start=2):
         for side in ("src", "tgt"):

@@ -128,21 +128,27 @@ class Intake:
             has = f" {config.min_length} is above the {self.max_length} target tokens that this model writes at most"
             raise ConfigError(Setting("min_length"), has, *remedy)
 
+    def longest(self, src_length: int, config: DecodeConfig) -> int:
+        """The most target tokens for a source of so many tokens, special ones included."""
+        limit = config.limit(src_length)
+        return min(limit, self.max_length) if self.bounded or config.max_length is None else limit
+
     def limit(self, job: Job, config: DecodeConfig) -> int:
         """The most target tokens of a translation. Raises :class:`DataError` for a prefix that cannot be forced."""
-        limit = config.limit(len(self.with_special(job.source)))
-        if self.bounded or config.max_length is None:
-            limit = min(limit, self.max_length)
+        limit = self.longest(len(self.with_special(job.source)), config)
         if len(job.prefix) > limit:
             raise DataError(
-                f"the prefix of line {job.line + 1} has {len(job.prefix)} tokens, and its translation may have "
-                f"{limit}; shorten the prefix or raise ",
+                "the prefix of ",
+                Setting(f"line {job.line + 1}"),
+                f" has {len(job.prefix)} tokens, and its translation may have {limit}; shorten the prefix or raise ",
                 Setting("max_length"),
                 ".",
             )
         if config.renormalize and set(job.prefix).intersection(self.forbidden(config)):
             raise DataError(
-                f"the prefix of line {job.line + 1} has a token that never comes by itself, to which ",
+                "the prefix of ",
+                Setting(f"line {job.line + 1}"),
+                " has a token that never comes by itself, to which ",
                 Setting("renormalize"),
                 " gives no probability; leave one of them out.",
             )
@@ -225,7 +231,7 @@ class Intake:
         for text, count in wanted.items():
             forms = self._forms(text, line)
             if not forms:
-                raise DataError(f"line {line + 1}: a phrase that must appear is blank; leave it out.")
+                raise DataError(Setting(f"line {line + 1}"), ": a phrase that must appear is blank; leave it out.")
             able = tuple(form for form in forms if not set(form).intersection(self.never))
             free = tuple(form for form in able if not suppressed.intersection(form))
             if able and not free:
@@ -266,8 +272,9 @@ class Intake:
             phrases = [] if request.phrases is None else list(request.phrases[place])
             if phrases and len(parts) > 1:
                 raise DataError(
-                    f"line {line + 1} is longer than the model reads at once, so that its constraints have no "
-                    "place; split it into sentences, or give terms."
+                    Setting(f"line {line + 1}"),
+                    " is longer than the model reads at once, so that its constraints have no "
+                    "place; split it into sentences, or give terms.",
                 )
             start = [] if request.prefixes is None else self.target(request.prefixes[place], line)
             for text, source, gap in parts:

@@ -5,6 +5,7 @@ Shapes: H heads.
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Callable, Sequence
 from itertools import pairwise
@@ -13,11 +14,18 @@ import torch
 
 from dragoman.config import DecodeConfig
 from dragoman.decoding import Hypothesis, length_norm
+from dragoman.errors import DataError, Setting, some_of
 from dragoman.model.transformer import Attention
 from dragoman.text.tokenizer import Tokenizer
+from dragoman.translating.asked import Request
 from dragoman.translating.jobs import Intake, Job
 from dragoman.translating.words import word_starts
 from dragoman.translation import Translation
+
+logger = logging.getLogger("dragoman")
+
+# Phrases that a translation lacks which one sentence names.
+_SHOWN = 5
 
 
 class _Shown(dict[int, str]):
@@ -48,9 +56,27 @@ class Results:
         return best
 
     def text(self, ids: Sequence[int]) -> str:
-        """The text of target ids, with or without ``</s>`` at their end."""
+        """The text of target ids, with or without ``</s>`` at their end; what they have of a last character is left out
+        where that is not whole."""
         end = len(ids) - (list(ids[-1:]) == [self.intake.shape.eos_id])
-        return self.tokenizers.tgt.decode(ids[:end])
+        return self.tokenizers.tgt.decode_whole(ids[:end])
+
+    def empty(self, request: Request, config: DecodeConfig, *, strict: bool) -> list[Translation]:
+        """An empty translation for each text.
+
+        That of a blank text is all there will be of it, so that nothing that was asked for it is met: its prefix and
+        its phrases stand in ``unmet``, and the phrases are told as :func:`say_unmet` does.
+        """
+        found = [Translation("") for _ in request.texts]
+        for place, (text, line) in enumerate(zip(request.texts, request.lines, strict=True)):
+            if text.strip():
+                continue
+            wanted = [] if request.phrases is None else list(request.phrases[place])
+            self.intake.phrases(wanted, config, line)  # which refuses what no translation can be asked for
+            say_unmet(wanted, line, strict=strict)
+            prefix = "" if request.prefixes is None else request.prefixes[place]
+            found[place].unmet = [*([prefix] if prefix.strip() else []), *wanted]
+        return found
 
     def _translation(self, found: Hypothesis, src_tokens: list[str], job: Job) -> Translation:
         pieces = [self._tgt[index] for index in found.tokens]
@@ -76,7 +102,8 @@ class Results:
         for first, last in pairwise([*starts, end]):
             text = "".join(pieces[first:last]).replace("▁", " ").strip() if self.intake.marks_spaces else pieces[first]
             if "�" in text or "<0x" in text:
-                text = self.text(found.tokens[first:last]).strip()
+                decode = self.tokenizers.tgt.decode_whole if last == end else self.tokenizers.tgt.decode
+                text = decode(found.tokens[first:last]).strip()
             value = math.fsum([blank, *found.token_logprobs[first:last]])
             blank = 0.0 if text else value
             if text:
@@ -98,6 +125,17 @@ class Results:
         if maps:
             whole.attention = _blocks(maps)
         return whole
+
+
+def say_unmet(unmet: Sequence[str], line: int, *, strict: bool) -> None:
+    """Warn of the phrases that a translation lacks, or raise :class:`DataError` where that is ``strict``."""
+    lacking = some_of([f'"{text}"' for text in unmet], _SHOWN)
+    if lacking and strict:
+        raise DataError(
+            "the translation of ", Setting(f"line {line + 1}"), f" cannot hold {lacking}; change the terms."
+        )
+    if lacking:
+        logger.warning("line %d: the translation lacks %s.", line + 1, lacking)
 
 
 def _put_together(found: Sequence[Translation], gaps: Sequence[str], config: DecodeConfig) -> Translation:

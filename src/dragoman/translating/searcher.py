@@ -5,7 +5,7 @@ Shapes: B batch, S source length; special tokens included.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -14,17 +14,20 @@ from torch import Tensor
 from dragoman.config import DecodeConfig
 from dragoman.decoding import Hypothesis, Search, Step, make_search, run, score_targets
 from dragoman.text.batching import pad_sources
-from dragoman.translating.ensemble import Engine
+from dragoman.translating.ensemble import Engine, note_beam
 from dragoman.translating.jobs import Intake, Job
 
 
 class Searcher:
-    """Does all encoding and stepping, through ``engine`` alone."""
+    """Does all encoding and stepping, through ``engine`` alone; ``check`` is called before each step."""
 
-    def __init__(self, engine: Engine, intake: Intake, device: torch.device) -> None:
+    def __init__(
+        self, engine: Engine, intake: Intake, device: torch.device, check: Callable[[], object] | None = None
+    ) -> None:
         self.engine = engine
         self.intake = intake
         self.device = device
+        self.check = check
 
     def search(self, batch: Sequence[Job], config: DecodeConfig) -> list[list[Hypothesis]]:
         """The hypotheses of each job, best first."""
@@ -35,6 +38,7 @@ class Searcher:
 
     def begin(self, batch: Sequence[Job], config: DecodeConfig) -> Search:
         """A search that has made no step. Raises :class:`DataError` for a prefix that is longer than its limit."""
+        note_beam(self.engine, config)
         limits = [self.intake.limit(job, config) for job in batch]
         lengths = [len(self.intake.with_special(job.source)) for job in batch]
         return make_search(
@@ -56,12 +60,13 @@ class Searcher:
 
     def step(self, config: DecodeConfig) -> Step:
         """The engine's step; to ``renormalize`` is to take what never comes away before probabilities are made."""
+        step = self.engine.step if self.check is None else _checked(self.engine.step, self.check)
         if not config.renormalize:
-            return self.engine.step
+            return step
         never = torch.tensor(self.intake.forbidden(config), device=self.device)
 
         def without(tokens: Tensor, state: Any, parents: Tensor | None = None) -> Tensor:
-            return self.engine.step(tokens, state, parents).index_fill(1, never, float("-inf"))
+            return step(tokens, state, parents).index_fill(1, never, float("-inf"))
 
         return without
 
@@ -106,3 +111,13 @@ class Searcher:
         """Source ids and mask [B,S] on the device."""
         src, mask = pad_sources(sources, self.intake.shape)
         return src.to(self.device), None if mask is None else mask.to(self.device)
+
+
+def _checked(step: Step, check: Callable[[], object]) -> Step:
+    """A step that calls ``check`` before it computes; what that raises ends the search."""
+
+    def checked(tokens: Tensor, state: Any, parents: Tensor | None = None) -> Tensor:
+        check()
+        return step(tokens, state, parents)
+
+    return checked

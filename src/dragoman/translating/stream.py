@@ -80,22 +80,19 @@ def pieces_of(
     searcher: Searcher,
     results: Results,
     finished: Callable[[Job, list[Hypothesis]], Translation],
-    stepped: Callable[[], object] | None = None,
+    empty: Translation,
 ) -> Pieces:
     """The pieces of one text, which ``jobs`` are the parts of, and its translation at the end.
 
-    ``finished`` makes the translation of a part. ``stepped`` is called after each step of the search; what it raises
-    ends the search.
+    ``finished`` makes the translation of a part; ``empty`` is that of a text without parts.
     """
     found: list[tuple[Job, Translation]] = []
     for place, job in enumerate(jobs):
         search, growing = searcher.begin([job], config), Growing(results.text)
         for _ in searcher.running(search, [job], config):
-            if stepped is not None:
-                stepped()
             if piece := growing.piece(search.settled(0)):
                 yield piece
         found.append((job, finished(job, search.results[0])))
         if piece := growing.rest(found[-1][1].text + (job.gap if place + 1 < len(jobs) else "")):
             yield piece
-    return results.joined(found, config) if found else Translation("")
+    return results.joined(found, config) if found else empty

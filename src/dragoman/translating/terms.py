@@ -25,7 +25,9 @@ class Terms:
     """
 
     def __init__(self, pairs: Iterable[tuple[str, str]]) -> None:
-        """Raises :class:`DataError` for an empty side and for a term that is there twice."""
+        """Raises :class:`DataError` for what are no pairs, an empty side, and a term that is there twice."""
+        if isinstance(pairs, str | bytes) or not isinstance(pairs, Iterable):
+            raise DataError("terms are no list of pairs; give (source term, target phrase) pairs.")
         self._exact: dict[str, str] = {}
         self._any_case: dict[str, str] = {}
         numbers: dict[str, int] = {}
@@ -49,6 +51,8 @@ class Terms:
 
         Raises :class:`DataError` with file and line.
         """
+        if not isinstance(path, str | os.PathLike):
+            raise DataError(f"a file of terms is given as a {type(path).__name__}; give its path.")
         pairs: dict[str, tuple[str, int]] = {}
         for number, line in enumerate(read_lines(Path(path)), start=1):
             if not line.strip():

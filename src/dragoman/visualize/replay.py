@@ -37,8 +37,13 @@ def replay_page(source: str, text: str, record: Recorded, piece: Callable[[int],
     return page(f"Beam search: {source}", ["replay"], "showReplay", replay_data(source, text, record, piece))
 
 
-def replay_data(source: str, text: str, record: Recorded, piece: Callable[[int], str]) -> dict[str, Any]:
-    """What ``assets/replay.js`` shows, as JSON values; ``results`` are places among the candidates, best first."""
+def replay_data(
+    source: str, text: str, record: Recorded, piece: Callable[[int], str], marked: int | None = None
+) -> dict[str, Any]:
+    """What ``assets/replay.js`` shows, as JSON values; ``results`` are places among the candidates, best first.
+
+    ``text`` is the translation to look at; ``marked`` the place of the candidate it ends with, None for the best.
+    """
     names: dict[int, str] = {}
     for one in record.candidates:
         if one.token not in names:
@@ -68,6 +73,7 @@ def replay_data(source: str, text: str, record: Recorded, piece: Callable[[int],
             for one in record.standings
         ],
         "results": list(record.results),
+        "marked": marked if marked is not None else next(iter(record.results), None),
     }
 
 

@@ -11,6 +11,8 @@ const showReplay = (root, data) => {
   const languages = data.languages ?? {};
   const steps = data.standings.length;
   const ended = nodes.map((_, place) => place).filter((place) => ["finished", "unfinished"].includes(nodes[place].fate));
+  // The translation that is looked at, the best one unless another was chosen, and the way to it.
+  const [best, marked] = [data.results[0] ?? null, data.marked ?? null];
   const state = { step: Math.min(1, steps), pruned: true, penalty: data.length_penalty, chosen: null, timer: 0 };
 
   const path = (place) => (place === null || place === undefined ? [] : [...path(nodes[place].parent), place]);
@@ -50,7 +52,10 @@ const showReplay = (root, data) => {
   root.replaceChildren(
     element("header", {}, element("h1", {}, "How the translation was found"), page.themeButton(() => {})),
     element("p", {}, element("span", { class: "quiet" }, "Source "), token(data.source, languages.source)),
-    element("p", {}, element("span", { class: "quiet" }, "Found "), token(data.text, languages.target)),
+    element("p", {}, element("span", { class: "quiet" }, marked === best ? "Found " : "Chosen "), token(data.text, languages.target)),
+    data.missing === undefined ? "" : element("p", { class: "missing" },
+      "The translation that was chosen, ", token(data.missing, languages.target),
+      ", is none that this search ended with; what is marked is the best one."),
     element("p", { class: "quiet" }, `Beam search keeps ${data.beam_size} ${data.beam_size === 1 ? "hypothesis" : "hypotheses"}. `
       + `Each step extends all of them by every token and looks at the best ${2 * data.beam_size}: the best `
       + `${data.beam_size} without an end go on, the rest is pruned.`),
@@ -109,7 +114,8 @@ const showReplay = (root, data) => {
 
   const bestNow = () => {
     if (state.chosen !== null) return state.chosen;
-    if (state.step === steps && data.results.length) return data.results[0];
+    if (state.step === steps && marked !== null) return marked;
+    if (marked !== best) return path(marked).findLast((place) => nodes[place].n <= state.step);
     const own = nodes.map((_, place) => place).filter((place) => nodes[place].n === state.step);
     return own.find((place) => nodes[place].fate === "going") ?? own[0] ?? null;
   };
@@ -125,7 +131,7 @@ const showReplay = (root, data) => {
       rows.set(nodes[place].n, row + 1);
     }
     const tallest = Math.max(1, ...rows.values());
-    const best = new Set(path(bestNow()));
+    const chosen = new Set(path(bestNow()));
     const x = (n) => 8 + n * COLUMN;
     const y = (place) => TOP + slot.get(place) * ROW;
     const middle = TOP + HEIGHT / 2;
@@ -140,24 +146,24 @@ const showReplay = (root, data) => {
       const [x1, y1] = [x(n), y(place) + HEIGHT / 2];
       const bend = (x0 + x1) / 2;
       drawing.append(svg("path", {
-        class: `${nodes[place].fate}${best.has(place) ? " chosen" : ""}`, d: `M${x0} ${y0} C${bend} ${y0} ${bend} ${y1} ${x1} ${y1}`,
+        class: `${nodes[place].fate}${chosen.has(place) ? " chosen" : ""}`, d: `M${x0} ${y0} C${bend} ${y0} ${bend} ${y1} ${x1} ${y1}`,
       }));
     }
     drawing.append(svg("g", {}, svg("rect", { x: x(0), y: TOP, width: WIDTH, height: HEIGHT, rx: 6, fill: "none" }),
       svg("text", { x: x(0) + 8, y: middle + 4 }, "start")));
-    for (const place of shown) drawing.append(box(place, x(nodes[place].n), y(place), best.has(place)));
+    for (const place of shown) drawing.append(box(place, x(nodes[place].n), y(place), chosen.has(place)));
     tree.replaceChildren(drawing);
     tree.scrollLeft = tree.scrollWidth;
   }
 
-  function box(place, left, top, isBest) {
+  function box(place, left, top, isChosen) {
     const { token: name, logprob, fate, score } = nodes[place];
     const share = Math.exp(logprob);
     const label = name.length > 9 ? `${name.slice(0, 8)}…` : name;
     const over = page.over(share);
     const back = svg("rect", { x: left, y: top, width: WIDTH, height: HEIGHT, rx: 6 });
     back.style.fill = `rgba(var(--heat), ${share.toFixed(3)})`;
-    const made = svg("g", { class: `node ${fate}${isBest ? " chosen" : ""}` },
+    const made = svg("g", { class: `node ${fate}${isChosen ? " chosen" : ""}` },
       svg("title", {}, `${words(place)}: ${percent(share)}, score ${number(score)}, ${FATES[fate]}`), back,
       svg("text", { class: over, x: left + 7, y: top + 17.5 }, label),
       svg("text", { class: `share ${over}`, x: left + WIDTH - 6, y: top + 17.5, "text-anchor": "end" }, `${(100 * share).toFixed(0)}%`));
@@ -184,12 +190,12 @@ const showReplay = (root, data) => {
   function drawTable() {
     const own = nodes.map((_, place) => place).filter((place) => nodes[place].n === state.step);
     const standing = data.standings[state.step - 1];
-    const best = new Set(path(bestNow()));
+    const chosen = new Set(path(bestNow()));
     table.replaceChildren(element("table", { class: "list" },
       heads(["#", true], ["Hypothesis"], ["Token", true], ["Total", true], ["Score", true], ["Fate"]),
       element("tbody", {}, ...own.map((place) => {
         const one = nodes[place];
-        return element("tr", { class: `${one.fate}${best.has(place) ? " chosen" : ""}` }, cell(`${one.rank + 1}`, true), hypothesis(place),
+        return element("tr", { class: `${one.fate}${chosen.has(place) ? " chosen" : ""}` }, cell(`${one.rank + 1}`, true), hypothesis(place),
           cell(percent(Math.exp(one.logprob)), true), cell(number(one.total), true), cell(number(one.score), true), cell(FATES[one.fate]));
       }))));
     news.textContent = state.step < steps
@@ -206,11 +212,12 @@ const showReplay = (root, data) => {
     penaltyValue.textContent = number(state.penalty, 2);
     finished.replaceChildren(element("table", { class: "list" },
       heads(["#", true], ["Hypothesis"], ["n", true], ["Total", true], ["Score", true]),
-      element("tbody", {}, ...order.map((place, rank) => element("tr", { class: data.results[0] === place ? "chosen" : null },
+      element("tbody", {}, ...order.map((place, rank) => element("tr", { class: marked === place ? "chosen" : null },
         cell(`${rank + 1}`, true), hypothesis(place), cell(`${nodes[place].n}`, true), cell(number(nodes[place].total), true),
         cell(number(score(place)), true))))));
-    verdict.textContent = state.step < steps || !data.results.length ? ""
-        : order[0] === data.results[0] ? "The translation found (shaded) is the first of these."
+    verdict.textContent = state.step < steps || marked === null ? ""
+      : marked !== best ? `The chosen translation (shaded) is number ${order.indexOf(marked) + 1} of these.`
+        : order[0] === best ? "The translation found (shaded) is the first of these."
           : "With this A another hypothesis comes first; the shaded one is the translation that was found.";
   }
 

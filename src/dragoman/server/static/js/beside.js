@@ -44,10 +44,11 @@ export class Beside {
     if (focused === on && on.disabled) back.focus();
   }
 
-  row({ text, score, prefix }, place, chosen, language) {
+  row({ text, score, prefix, finished }, place, chosen, language) {
     return element("label", { class: "row" },
       element("input", { type: "radio", name: "wording", checked: chosen, onchange: () => this.choose(place) }),
       element("bdi", { lang: language, dir: "auto" }, text || "(nothing)"),
-      element("span", { class: "quiet" }, prefix === null ? "" : "your choice, ", `score ${score.toFixed(3).replace("-", "−")}`));
+      element("span", { class: "quiet" }, prefix === null ? "" : "your choice, ", finished ? "" : "cut at its limit, ",
+        `score ${score.toFixed(3).replace("-", "−")}`));
   }
 }

@@ -2,6 +2,7 @@
 import { ask } from "./api.js";
 import { Beside } from "./beside.js";
 import { Choices, choicesOf } from "./choices.js";
+import { hideCut, showCut } from "./cut.js";
 import { element, part, percent } from "./dom.js";
 import { Gaze } from "./gaze.js";
 import { say, showRefusal } from "./notice.js";
@@ -30,6 +31,7 @@ export class Reading {
     this.drop();
     this.translated = translated;
     this.words.draw(translated);
+    showCut(translated);
     part("legend").hidden = !this.words.spots.length;
     this.turn(0);
   }
@@ -55,6 +57,7 @@ export class Reading {
     this.leave();
     if (text === null) return;
     this.translated = null;
+    hideCut();
     this.words.live(text, language);
     this.beside.rest();
   }
@@ -139,6 +142,7 @@ export class Reading {
   redraw(number) {
     this.leave();
     this.words.draw(this.translated);
+    showCut(this.translated);
     this.turn(number);
     say(this.translated.sentences[number].wording.text, this.translated.target);
     this.changed();
@@ -147,10 +151,12 @@ export class Reading {
   // ---- looking inside
   async inside(name) {
     const { model, sentences, source: from, target: to } = this.translated;
-    const { source, wording } = sentences[this.number];
+    const { source, wording, listed } = sentences[this.number];
+    // A search for more translations goes on for longer.
+    const options = { ...this.search(), n_best: wording.prefix === null ? listed : 1 };
     const body = {
       attention: { model, text: source, tgt: wording.text },
-      replay: { model, text: source, prefix: wording.prefix, options: this.search() },
+      replay: { model, text: source, prefix: wording.prefix, tgt: wording.text, options },
     }[name];
     await this.asked(async (signal) => {
       openView(name, await ask(`v1/${name}`, body, signal), { source: from, target: to });

@@ -6,6 +6,7 @@ export class Sentence {
     Object.assign(this, { source: given.source, before: given.before, after: given.after });
     this.found = [given, ...given.alternatives].map((one) => new Wording(one));
     this.chosen = 0;
+    this.listed = this.found.length; // without those that are chosen later
   }
 
   // The part of the text that it is of, with the white space around it.
@@ -24,11 +25,12 @@ export class Sentence {
   }
 }
 
-// One translation of a sentence. prefix: what somebody chose it to begin with; the rest is the model's.
+// One translation of a sentence. prefix: what somebody chose it to begin with; the rest is the model's. finished: the
+// model came to its end, and was not cut at its limit.
 export class Wording {
   constructor(given, prefix = null) {
-    const { text, score, words } = given;
-    Object.assign(this, { text, score, prefix });
+    const { text, score, words, finished = true } = given;
+    Object.assign(this, { text, score, prefix, finished });
     const places = wordPlaces(text, words.map((word) => word.text));
     this.words = words.map((word, n) => ({ text: word.text, confidence: word.confidence, place: places[n] }))
       .filter((word) => word.place);
