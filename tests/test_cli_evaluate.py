@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,10 @@ from bundles import LINES, make_bundle
 from conftest import RunCli
 from dragoman import Translator
 from dragoman.bundle import save_bundle
+from dragoman.config import ModelConfig, TokenizerConfig
 from dragoman.evaluation import METRICS, evaluate
+from dragoman.model.transformer import Transformer
+from dragoman.text.tokenizer import Tokenizer, TokenizerPair
 
 WriteLines = Callable[[str, Sequence[str]], Path]
 # An empty source and an empty reference are scored like all others.
@@ -107,3 +111,22 @@ def test_wrong_usage(run_cli: RunCli, missing: str) -> None:
     result = run_cli("evaluate", "model", *(word for pair in given.items() for word in pair))
     assert (result.rc, result.stdout) == (2, "")
     assert f"Missing option '{missing}'" in result.stderr
+
+
+def test_a_model_that_writes_lower_case_alone_is_said_to(
+    run_cli: RunCli, model: Path, files: list[str | Path], tmp_path: Path
+) -> None:
+    bundle = make_bundle()
+    config = TokenizerConfig(kind="bpe", vocab_size=300, lowercase=True)
+    joint = Tokenizer.train(config, LINES)
+    shape = {"src_vocab_size": joint.vocab_size, "tgt_vocab_size": joint.vocab_size}
+    lower = replace(
+        bundle,
+        tokenizers=TokenizerPair(joint, joint),
+        model=Transformer(ModelConfig(**{**bundle.model.config.model_dump(), **shape})),
+    )
+    save_bundle(lower, tmp_path / "lower")
+    said = "lower case alone; --lowercase"
+    assert said in run_cli("evaluate", tmp_path / "lower", *files, *LIMIT).stderr
+    assert said not in run_cli("evaluate", tmp_path / "lower", *files, *LIMIT, "--lowercase").stderr
+    assert said not in run_cli("evaluate", model, *files, *LIMIT).stderr

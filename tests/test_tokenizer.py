@@ -75,6 +75,7 @@ def test_normalisation(kind: str, lowercase: bool, text: str) -> None:
         # The two libraries may know different versions of Unicode, so only what both have changed is compared.
         assert unicodedata.normalize("NFC", tokenizer.normalize(text)) == normal
     assert tokenizer.normalize(tokenizer.normalize(text)) == tokenizer.normalize(text)
+    assert tokenizer.keeps_case is not lowercase
     if text.isascii():
         assert tokenizer.normalize(text) == (text.lower() if lowercase else text)
 

@@ -314,3 +314,18 @@ def test_a_run_that_was_stopped_goes_on(
     assert same(weights(tmp_path / "whole"), weights(tmp_path / "cut"))
     # A stop between two records cuts one in two; the last values agree.
     assert records(tmp_path / "whole")[-3:] == records(tmp_path / "cut")[-3:]
+
+
+def test_a_model_without_case_is_scored_without_it(corpus: Path, tmp_path: Path) -> None:
+    for name in ("train", "valid", "test"):
+        (tmp_path / f"{name}.src").write_text((corpus / f"{name}.src").read_text())
+        (tmp_path / f"{name}.tgt").write_text((corpus / f"{name}.tgt").read_text().upper())
+    config = config_of(tmp_path, max_steps=4, valid_every=4)
+    found = {}
+    for lowercase in (False, True):
+        run = tmp_path / str(lowercase)
+        train(config.changed(tokenizer=config.tokenizer.changed(lowercase=lowercase)), run, quiet=True)
+        found[lowercase] = [record for record in records(run) if record["kind"] in ("valid", "test")]
+    for lowercase, case in ((False, "case:mixed"), (True, "case:lc")):
+        assert {record["kind"] for record in found[lowercase]} == {"valid", "test"}
+        assert all(case in record["signatures"]["bleu"] for record in found[lowercase])

@@ -63,7 +63,10 @@ def evaluate(
         from dragoman.translator import BATCH_TOKENS, Translator
 
         options |= {"batch_tokens": batch_tokens or BATCH_TOKENS, "n_best": 1}
-        outputs = _translations(Translator.load(model, device, precision), sources, options)
+        translator = Translator.load(model, device, precision)
+        if not lowercase and not translator.bundle.tokenizers.tgt.keeps_case:
+            common.logger.warning("this model writes lower case alone; --lowercase scores it without case.")
+        outputs = _translations(translator, sources, options)
         if stream is not None:
             stream.writelines(text + "\n" for text in outputs)
     confidence = len(sources) <= RESAMPLED_SENTENCES

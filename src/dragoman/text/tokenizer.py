@@ -49,6 +49,11 @@ class Tokenizer(ABC):
     def normalize(self, text: str) -> str:
         """The text as the model sees it."""
 
+    @property
+    def keeps_case(self) -> bool:
+        """False where all text is lower-cased first, so that a model never writes a capital letter."""
+        return "A" in self.normalize("A")
+
     @abstractmethod
     def encode(self, text: str) -> list[int]:
         """The ids of a text."""

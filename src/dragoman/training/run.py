@@ -252,7 +252,8 @@ class Run:
         self.reporter.news(f"the model is in {best}")
 
     def _tell_scores(self, best: Path, outputs: list[str], references: list[str]) -> None:
-        scores = evaluate(outputs, references, ("bleu", "chrf"), confidence=True)
+        lowercase = not self.prepared.tokenizers.tgt.keeps_case
+        scores = evaluate(outputs, references, ("bleu", "chrf"), lowercase, confidence=True)
         record = {"step": self.trainer.progress.best_step, **{score.name: score.value for score in scores}}
         write_text(best / "README.md", self._card(self._last_valid_loss, scores))
         # The last that a run writes: it says that the run is complete.

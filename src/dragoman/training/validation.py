@@ -65,7 +65,10 @@ def translated(translator: Translator, texts: list[str], ranks: Ranks, **options
 
 
 class Validator:
-    """Scores a model on ``pairs``: whole, none dropped, against the raw references. The ranks share the work."""
+    """Scores a model on ``pairs``: whole, none dropped, against the raw references. The ranks share the work.
+
+    Where the tokenizer lower-cases, case is not scored, and the signatures say so (``case:lc``).
+    """
 
     def __init__(
         self,
@@ -79,6 +82,7 @@ class Validator:
         self.ranks = Ranks() if ranks is None else ranks
         self.batch_tokens = batch_tokens
         self.samples = samples
+        self.lowercase = not tokenizers.tgt.keeps_case
         self._ids = list(
             zip(
                 tokenizers.src.encode_batch([src for src, _ in pairs]),
@@ -120,7 +124,7 @@ class Validator:
         return Validation(**self.ranks.decide(lambda: asdict(self._outcome(loss, outputs))))
 
     def _outcome(self, loss: float, outputs: list[str]) -> Validation:
-        scores = evaluate(outputs, [tgt for _, tgt in self.pairs], ("bleu", "chrf"))
+        scores = evaluate(outputs, [tgt for _, tgt in self.pairs], ("bleu", "chrf"), self.lowercase)
         return Validation(
             loss,
             math.exp(min(loss, 700.0)),
