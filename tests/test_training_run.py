@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import pty
 import random
+import select
 import shlex
 import signal
 import subprocess
@@ -25,7 +28,7 @@ from dragoman.training.report import Reporter
 from dragoman.training.run import Run, train
 from dragoman.training.validation import batch_loss
 from tolerances import FLOAT32_GRADIENT
-from trainings import config_of, records, same, sentences, weights, write_config, write_reversed
+from trainings import config_of, environment, records, same, sentences, weights, write_config, write_reversed
 
 
 @pytest.fixture(scope="module")
@@ -314,6 +317,27 @@ def test_a_run_that_was_stopped_goes_on(
     assert same(weights(tmp_path / "whole"), weights(tmp_path / "cut"))
     # A stop between two records cuts one in two; the last values agree.
     assert records(tmp_path / "whole")[-3:] == records(tmp_path / "cut")[-3:]
+
+
+def test_a_terminal_that_is_closed_saves_the_run(corpus: Path, tmp_path: Path) -> None:
+    config = config_of(corpus, max_steps=100_000, valid_every=100_000, save_every=100_000)
+    path, run = write_config(config, tmp_path / "config.yaml"), tmp_path / "run"
+    pid, terminal = pty.fork()
+    if pid == 0:
+        command = [sys.executable, "-m", "dragoman", "train", str(path), "--out", str(run)]
+        os.execve(command[0], command, environment())
+    try:
+        end = time.monotonic() + 120
+        while not (run / "metrics.jsonl").exists() or not (run / "metrics.jsonl").read_text():
+            assert time.monotonic() < end
+            if select.select([terminal], [], [], 0.05)[0]:
+                os.read(terminal, 65536)
+    finally:
+        os.close(terminal)
+    _, status = os.waitpid(pid, 0)
+    assert os.waitstatus_to_exitcode(status) == 130
+    assert [folder.name for folder in (run / "checkpoints").iterdir()] != []
+    assert (run / "last" / "model.safetensors").exists()
 
 
 def test_a_model_without_case_is_scored_without_it(corpus: Path, tmp_path: Path) -> None:

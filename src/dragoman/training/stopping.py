@@ -1,9 +1,11 @@
-"""A run that is asked to stop: by Ctrl-C or SIGTERM, it ends after the update it is in."""
+"""A run that is asked to stop: by Ctrl-C, SIGTERM or a closed terminal, it ends after the update it is in."""
 
 from __future__ import annotations
 
 import contextlib
+import os
 import signal
+import stat
 import threading
 from collections.abc import Iterator
 from types import FrameType
@@ -25,7 +27,10 @@ class InterruptedRunError(RunError):
 
 @contextlib.contextmanager
 def stop_signals(trainer: Trainer) -> Iterator[None]:
-    """The first Ctrl-C or SIGTERM asks the loop to stop after the update it is in; the second is as ever."""
+    """The first Ctrl-C, SIGTERM or SIGHUP asks the loop to stop after the update it is in; the second is as ever.
+
+    A SIGHUP that is ignored (``nohup``) stays so.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -36,12 +41,25 @@ def stop_signals(trainer: Trainer) -> Iterator[None]:
             signal.signal(number, handler)
 
     def ask(number: int, frame: FrameType | None) -> None:
+        if number not in (signal.SIGINT, signal.SIGTERM):
+            _speak_to_nobody()
         trainer.stop_requested = True
         restore()
 
-    for number in (signal.SIGINT, signal.SIGTERM):
-        old[number] = signal.signal(number, ask)
+    for name in ("SIGINT", "SIGTERM", "SIGHUP"):
+        number = signal.Signals.__members__.get(name)
+        if number is not None and signal.getsignal(number) is not signal.SIG_IGN:
+            old[number] = signal.signal(number, ask)
     try:
         yield
     finally:
         restore()
+
+
+def _speak_to_nobody() -> None:
+    """Let output go on where the terminal is gone: each write to it would fail, before the weights are saved."""
+    with open(os.devnull, "wb") as nowhere:
+        for output in (1, 2):
+            with contextlib.suppress(OSError):  # closed before
+                if stat.S_ISCHR(os.fstat(output).st_mode):
+                    os.dup2(nowhere.fileno(), output)
