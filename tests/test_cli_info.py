@@ -137,8 +137,13 @@ def test_an_export_that_is_refused_says_every_reason(run_cli: RunCli, tmp_path: 
     assert (result.rc, facts["possible"]) == (0, False)
     for words in ("norm is rms", "positions is rotary", "norm_first is True", "SentencePiece"):
         assert words in " ".join(facts["refused"]), facts["refused"]
-    text = run_cli("info", tmp_path / "model", "--export", "marian").stdout
-    assert text.count("  refused: ") == len(facts["refused"])
+    lines = run_cli("info", tmp_path / "model", "--export", "marian").stdout.splitlines()
+    # The answer and nothing else: it would be lost below a screen of settings.
+    assert lines[0] == "export to marian: refused"
+    assert [line.partition(": ")[0] for line in lines[1:]] == [
+        *["  rewritten exactly"] * len(facts["rewritten"]),
+        *["  refused"] * len(facts["refused"]),
+    ]
 
 
 def test_the_export_of_a_configuration(run_cli: RunCli) -> None:

@@ -252,7 +252,8 @@ def test_a_signal_to_one_rank_stops_both(corpus: Path, ranks: Pair) -> None:
     assert (first["error"], second["error"]) == ("InterruptedRunError", "ToldError")
     run = ranks.run("signal")
     assert first["message"] == (
-        f"stopped at step 3, all saved; go on with: dragoman train {run}/config.yaml --out {run} --resume"
+        f"stopped at step 3 (the model so far is in {run}/last), all saved; "
+        f"go on with: dragoman train {run}/config.yaml --out {run} --resume"
     )
     assert [said["exit_code"] for said in (first, second)] == [130, 130]
     assert [said["step"] for said in (first, second)] == [3, 3]

@@ -196,6 +196,21 @@ def test_overlap_with_held_out_text(honest: list[Pair], unseen: list[Pair]) -> N
     assert "{split: N}" in finding.text
 
 
+def test_overlap_of_targets_alone(honest: list[Pair], unseen: list[Pair]) -> None:
+    """References that stand in the training text with another source; everyday phrases do not count."""
+    known = [tgt for _, tgt in honest if len(tgt.split()) > 5]
+    fresh = [(f"anew {at}", f"neu gesagt wird es hier {at}") for at in range(64)]
+    held = [*fresh, *((f"other {at}", tgt) for at, tgt in enumerate(known[:36]))]
+    finding = only(sides.overlap(look(honest, {"test": held})))
+    assert finding.severity == "warning"
+    assert "0 % of the sources of data.test and 36 % of its targets stand in the training text too" in finding.text
+    few = [*fresh, *((f"other {at}", tgt) for at, tgt in enumerate(known[:3]))]
+    finding = only(sides.overlap(look(honest, {"test": few})))
+    assert (finding.severity, "4.5 % of its targets" in finding.text) == ("note", True)
+    short = [("Hello!", "Guten Tag!"), ("Good day!", "Guten Tag!"), ("Yes.", "Ja.")]
+    assert list(sides.overlap(look([("Hi.", tgt) for _, tgt in short], {"test": short}))) == []
+
+
 @pytest.mark.parametrize("shift", [1, 2, 3])
 @pytest.mark.parametrize("side", ["source", "target"])
 def test_sides_shifted_by_some_lines(shift: int, side: str, honest: list[Pair]) -> None:

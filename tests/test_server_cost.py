@@ -71,6 +71,13 @@ def test_what_a_sentence_is_charged(
     assert width_of(config) * max(least, min(most, 50), most // 4) == charge
 
 
+def test_to_link_words_is_charged_as_a_hypothesis(translator: Translator) -> None:
+    for options, charge in (({}, 6 * 50), ({"beam_size": 16, "n_best": 16}, 32 * 50), ({"beam_size": 1}, 2 * 50)):
+        own = [*sentences(20), replace(*sentences(20), tagged=True)]
+        config = translator.decode_config(**options)
+        assert weigh(own, translator.intake, config) == width_of(config) * 50 + charge
+
+
 @pytest.mark.parametrize("beam", [1, 4])
 def test_translations_are_as_long_as_was_said(translator: Translator, beam: int) -> None:
     options = {"beam_size": beam, "min_length": 20, "max_length": 25}

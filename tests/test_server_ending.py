@@ -75,7 +75,7 @@ def test_a_late_request_frees_the_model_and_others_are_answered_beside_it(server
 
 @pytest.mark.parametrize("stream", [False, True])
 def test_a_client_that_hangs_up_frees_the_model(server: Server, stream: bool) -> None:
-    connection = send(server, {"text": "key. " * 50, "options": OPTIONS, "stream": True} if stream else HUGE)
+    connection = send(server, {"text": "A key. " * 50, "options": OPTIONS, "stream": True} if stream else HUGE)
     begun(server)
     connection.close()
     assert_free(server)
@@ -87,7 +87,7 @@ def test_a_stop_is_bounded(model: Path, workers: str) -> None:
         serving(model, *ANY_WORK, "--grace", "1.5", "--workers", workers) as server,
         ThreadPoolExecutor(2) as pool,
     ):
-        stream = {"text": "key. " * 50, "options": OPTIONS, "stream": True}
+        stream = {"text": "A key. " * 50, "options": OPTIONS, "stream": True}
         answers = [pool.submit(server.post, "/v1/translate", **body) for body in (HUGE, stream)]
         begun(server)
         time.sleep(0.5)

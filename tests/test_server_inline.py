@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 from collections import Counter
 from collections.abc import Sequence
@@ -14,16 +13,21 @@ from typing import Any, cast
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from torch import Tensor
 
+from bundles import LINES
 from dragoman import Translator
 from dragoman.server.catalogue import Found
 from dragoman.server.documents import parts_of, put_together
 from dragoman.server.inline import Group, Links, grouped
-from dragoman.server.libre import Text, _worded
+from dragoman.server.libre import Text
 from dragoman.server.limits import Limits
+from dragoman.server.looks import links_of
 from dragoman.server.markup import pieces_of
 from dragoman.server.queue import Sentence
+from dragoman.server.refusals import GoneError
 from dragoman.server.tagging import Writing
+from dragoman.server.wordings import Wordings
 from dragoman.translation import Translation
 from dragoman.visualize.alignment import align
 from served_models import all_models, server_of_all, translator_of_first  # noqa: F401  # fixtures
@@ -294,10 +298,74 @@ def test_many_sentences(server: Server) -> None:
     Nesting(re.sub("<([bipu]|span)", r'<\1 title="x"', found))
 
 
+def served(texts: int, n: int, tokens: int = 3, ids: int = 2) -> list[Sentence]:
+    """Sentences with tags inside, and ``n`` translations of each."""
+
+    def of(text: int) -> Translation:
+        best, *others = [Translation(f"{text} {place}", ids=[7] * ids) for place in range(n)]
+        return replace(best, alternatives=others)
+
+    return [Sentence(f"text {text}", tokens, tagged=True, found=of(text)) for text in range(texts)]
+
+
 def test_attention_has_its_bound() -> None:
     """Of a longer sentence no attention is asked for; its words have no links."""
-    service = cast("Any", SimpleNamespace(limits=replace(Limits(), attention_tokens=4)))
-    for sentence, tokens in ((5, 4), (4, 5)):
-        found = Sentence("A red car", sentence, found=Translation("Ein Auto", ids=[7] * tokens))
-        (wording,) = asyncio.run(_worded(service, cast("Any", None), cast("Any", None), found, True, 0.0))
-        assert (wording.translation.text, wording.links) == ("Ein Auto", None)
+    limits = replace(Limits(), attention_tokens=4)
+    for tokens, ids, count in ((4, 4, 1), (5, 4, 0), (4, 5, 0)):
+        wordings = Wordings(served(1, 1, tokens, ids), limits)
+        assert len(wordings.pairs) == count
+        (((wording,),)) = wordings.with_links([[(1, 0)]] * count)
+        assert (wording.translation.text, wording.links) == ("0 0", [(1, 0)] if count else None)
+
+
+def test_the_best_are_linked_first() -> None:
+    sentences = [*served(2, 3), replace(served(1, 3)[0], tagged=False)]
+    wordings = Wordings(sentences, replace(Limits(), linked=5))
+    assert [(text, one.text) for text, one in wordings.pairs] == [
+        ("text 0", "0 0"),
+        ("text 1", "1 0"),
+        ("text 0", "0 1"),
+        ("text 1", "1 1"),
+        ("text 0", "0 2"),
+    ]
+    found = wordings.with_links([[(place, place)] for place in range(5)])
+    assert [[one.translation.text for one in own] for own in found] == [
+        [f"{text} {n}" for n in range(3)] for text in (0, 1, 0)
+    ]
+    assert [[one.links for one in own] for own in found] == [
+        [[(0, 0)], [(2, 2)], [(4, 4)]],
+        [[(1, 1)], [(3, 3)], None],
+        [None] * 3,
+    ]
+    assert Wordings([], Limits()).with_links([]) == []
+
+
+def test_many_words_are_linked_in_few_passes(translator: Translator, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As by themselves, whatever stands in a batch with them; ended where ``check`` says so."""
+    texts = ["The key.", "", *LINES, "A cold wind blows over the old key, and nobody found it."] * 3
+    found = translator.translate(texts, n_best=2, beam_size=2)
+    pairs = [(text, one) for text, best in zip(texts, found, strict=True) for one in (best, *best.alternatives)]
+    alone = [
+        align(text, translator.force(text, one, attention=True), translator.special) if one.ids else []
+        for text, one in pairs
+    ]
+    passes: list[tuple[int, ...]] = []
+    encode = translator.model.encode
+
+    def counted(src: Tensor, *rest: Any) -> Tensor:
+        passes.append(tuple(src.shape))
+        return encode(src, *rest)
+
+    monkeypatch.setattr(translator.model, "encode", counted)
+    checked: list[None] = []
+    assert links_of(pairs)(translator.interruptible(lambda: checked.append(None))) == alone
+    assert any(alone)
+    assert len(checked) == len(passes) < len(pairs) / 4
+    assert sum(rows for rows, _ in passes) == sum(bool(one.ids) for _, one in pairs)
+    assert links_of([])(translator) == []
+    with pytest.raises(GoneError):
+        links_of(pairs)(translator.interruptible(_gone))
+
+
+def _gone() -> None:
+    raise GoneError

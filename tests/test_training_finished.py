@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -71,7 +72,7 @@ def test_it_says_so_and_leaves_everything_as_it_is(
     assert train(short(corpus), ended, resume=True) == ended
     (line,) = capsys.readouterr().err.splitlines()
     assert line == (
-        f"the run in {ended} has finished after 6 updates (train.max_steps: 6); raise train.max_steps to go on."
+        f"the run in {ended} has finished after 6 updates; train.max_steps is 6: raise it above that to go on."
     )
     assert contents(ended) == before
     train(short(corpus, max_steps=3), ended, resume=True, quiet=True)
@@ -80,12 +81,21 @@ def test_it_says_so_and_leaves_everything_as_it_is(
 
 
 ENDS: dict[str, tuple[dict[str, Any], str]] = {
-    "epochs": ({"max_steps": None, "max_epochs": 2, "batch_tokens": 100}, "(train.max_epochs: 2)"),
-    "minutes": ({"max_steps": None, "max_minutes": 1e-4}, "(train.max_minutes: 0.0001)"),
-    "patience": ({"max_steps": 99, "patience": 1, "lr": 1e-9, "valid_every": 2}, "(train.patience: 1)"),
+    "epochs": (
+        {"max_steps": None, "max_epochs": 2, "batch_tokens": 100},
+        "and 2 epochs; train.max_epochs is 2: raise it above that to go on.",
+    ),
+    "minutes": (
+        {"max_steps": None, "max_minutes": 1e-4},
+        " minutes; train.max_minutes is 0.0001: raise it above that to go on.",
+    ),
+    "patience": (
+        {"max_steps": 99, "patience": 1, "lr": 1e-9, "valid_every": 2},
+        "and 1 validations without improvement; train.patience is 1: raise it above that to go on.",
+    ),
     "two": (
         {"max_epochs": 1, "max_steps": 1, "batch_tokens": 9999},
-        "(train.max_steps: 1, train.max_epochs: 1); raise train.max_steps and train.max_epochs to go on.",
+        "after 1 updates and 1 epochs; train.max_steps is 1 and train.max_epochs is 1: raise them above that to go on.",
     ),
 }
 
@@ -233,3 +243,12 @@ def test_several_processes(ended: Path, corpus: Path, tmp_path: Path) -> None:
     (line,) = [one for one in stderr.splitlines() if not one.startswith("[")]
     assert line.startswith(f"the run in {ended} has finished after 6 updates")
     assert contents(ended) == before
+
+
+def test_what_was_used_is_said_beside_a_smaller_limit(ended: Path, corpus: Path) -> None:
+    line = finished(short(corpus, max_steps=3), ended)
+    assert line is not None
+    assert line.endswith("after 6 updates; train.max_steps is 3: raise it above that to go on.")
+    line = finished(short(corpus, max_steps=None, max_minutes=1e-5), ended)
+    assert line is not None
+    assert re.search(r"after 6 updates and \d+\.\d minutes; train\.max_minutes is 1e-05: raise it above", line)

@@ -303,7 +303,8 @@ def test_positions_that_end(bounded: Translator, warnings: pytest.LogCaptureFixt
     assert {record.getMessage() for record in warnings.records} == {
         f"line 6 has {len(ids)} tokens, more than the model's 10: it is translated in {len(parts)} parts, split at "
         "sentence ends where there are any.",
-        "line 6: the translation stops unfinished at 12 tokens; split it into sentences.",
+        f"line 6: the translation stops unfinished at 12 tokens in {len(parts)} of its {len(parts)} parts; "
+        "split it into sentences.",
         "line 5: the translation stops unfinished at 12 tokens; split it into sentences.",
     }
     each = [bounded.bundle.tokenizers.src.tokens([2, *source, 3]) for _, source, _ in parts]

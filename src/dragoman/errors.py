@@ -42,9 +42,12 @@ class DragomanError(Exception):
         return self.named({})
 
     def named(self, names: Mapping[str, str]) -> str:
-        """The sentence, its settings called what ``names`` calls them; one that is not there keeps its name."""
+        """The sentence, its settings called what ``names`` calls them; one that is not there keeps its name.
+
+        It can be printed and sent, whatever it quotes: half of a surrogate pair is shown as an escape, ``\\ud800``.
+        """
         own = (names.get(part.name, str(part)) if isinstance(part, Setting) else str(part) for part in self.args)
-        return "".join(own)
+        return "".join(own).encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 class ConfigError(DragomanError):

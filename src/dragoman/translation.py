@@ -27,7 +27,7 @@ class Translation:
     ``attention`` holds for encoder, decoder and cross a list with a tensor [H,query,key] per layer, on the CPU; a
     query of decoder and cross is the position that predicts the token of the same place in ``tokens``, a key of
     cross stands for the token of the same place in ``src_tokens``. Between the parts of a text that was translated
-    in parts it is 0. The translation of an empty text is empty in all.
+    in parts it is 0; ``parts`` is their number. The translation of an empty text is empty in all.
     """
 
     text: str
@@ -42,6 +42,7 @@ class Translation:
     token_logprobs: list[float] = field(default_factory=list)
     words: list[tuple[str, float]] = field(default_factory=list)
     unmet: list[str] = field(default_factory=list)
+    parts: int = 1
 
     def fields(self) -> dict[str, Any]:
         """Everything but the attention, for JSON; the alternatives leave out what they share with the best."""

@@ -6,10 +6,9 @@ Shapes: B batch, S source length, T target length, H heads; special tokens inclu
 from __future__ import annotations
 
 import copy
-import logging
 import os
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
 from typing import Any, overload
 
@@ -29,6 +28,7 @@ from dragoman.translating.asked import (
     Request,
     Target,
     TermPairs,
+    check_check,
     check_document,
     check_report,
     ids_of,
@@ -36,6 +36,7 @@ from dragoman.translating.asked import (
     paths_of,
     whole_number,
 )
+from dragoman.translating.attending import all_attention, source_attention
 from dragoman.translating.device import dtype_of, resolve_device
 from dragoman.translating.ensemble import Engine, alike, make_engine
 from dragoman.translating.jobs import Intake, Job
@@ -44,8 +45,6 @@ from dragoman.translating.results import Results, say_unmet
 from dragoman.translating.searcher import Searcher
 from dragoman.translating.stream import Stream, pieces_of
 from dragoman.translation import Translation
-
-logger = logging.getLogger("dragoman")
 
 # Source tokens of a batch, padding included. With a beam of 5 a model of 2 million parameters takes 8 to 10 % less time
 # on one CPU core than with 2,048, there being fewer steps with few rows, and 110 MB more (docs/results.md).
@@ -114,7 +113,11 @@ class Translator:
         return cls(first, others=others, precision=precision, compile=compile)
 
     def interruptible(self, check: Callable[[], object]) -> Translator:
-        """This translator, with ``check`` called before each step of its searches; what that raises ends the call."""
+        """This translator, with ``check`` called before each step of its searches; what that raises ends the call.
+
+        Raises :class:`ConfigError` for what cannot be called; so do the calls whose check raises StopIteration.
+        """
+        check_check(check)
         other = copy.copy(self)
         other._searcher = Searcher(self.engine, self.intake, self.device, check)
         return other
@@ -131,7 +134,10 @@ class Translator:
 
         Raises :class:`ConfigError` for what cannot be, or has no effect beside something else.
         """
-        config = asked_config(self.bundle.decode, options)
+        return self._asked("decode_config", options)
+
+    def _asked(self, call: str, options: dict[str, Any]) -> DecodeConfig:
+        config = asked_config(self.bundle.decode, options, call)
         self.intake.check_minimum(config)
         return config
 
@@ -183,13 +189,13 @@ class Translator:
     ) -> Translation | list[Translation]:
         """Translate a text, or a list of texts into a list.
 
-        ``prefix`` is what each translation has to begin with. ``constraints`` are target phrases that have to stand
-        in it (for a list of texts a list of them for each); ``terms``, a :class:`Terms` or (source term, target
-        phrase) pairs, ask for the phrase wherever the term stands in a text. What could not be met stands in
-        ``unmet`` and in a warning; with ``strict_terms`` it is a :class:`DataError`. ``attention`` asks for the
-        weights of the best translation. A batch holds ``batch_tokens`` source tokens, padding included.
-        ``line_numbers`` (from 0; default: 0, 1, …) choose the draws of sampling and stand, counted from 1, in
-        messages; ``report`` is called after each batch with the number of texts done. ``options`` are fields of
+        ``prefix`` is what each translation begins with, white space around it left out. ``constraints`` are target
+        phrases that have to stand in it (for a list of texts a list of them for each); ``terms``, a :class:`Terms` or
+        (source term, target phrase) pairs, ask for the phrase wherever the term stands in a text. What could not be met
+        stands in ``unmet`` and in a warning; with ``strict_terms`` it is a :class:`DataError`. ``attention`` asks for
+        the weights of the best translation. A batch holds ``batch_tokens`` source tokens, padding included.
+        ``line_numbers`` (from 0; default: 0, 1, …) choose the draws of sampling and stand, counted from 1, in messages;
+        ``report`` is called after each batch with the number of texts done. ``options`` are fields of
         :class:`DecodeConfig` (``beam_size=5``, ``n_best=3``, …) in place of the model's defaults.
 
         A text of nothing but white space gives an empty translation, without a search; its prefix and constraints
@@ -199,7 +205,7 @@ class Translator:
         ``max_length`` allows more. Raises :class:`ConfigError` for an unknown option, or one that has no effect beside
         another, :class:`DataError` for a prefix that cannot be forced.
         """
-        config = self.decode_config(**options)
+        config = self._asked("translate", options)
         budget = whole_number("batch_tokens", batch_tokens)
         check_report(report)
         request = Request.of(text, line_numbers, prefix, constraints, terms, strict=strict_terms)
@@ -214,7 +220,7 @@ class Translator:
                 batch = [places[at] for at in group]
                 searched = self._searcher.search([jobs[at] for at in batch], config)
                 for at, hypotheses in zip(batch, searched, strict=True):
-                    found[at] = self._result(jobs[at], hypotheses, config, attention, strict_terms)
+                    found[at] = self._result(jobs[at], hypotheses, attention, strict_terms)
                     left[jobs[at].place] -= 1
                 if report is not None:
                     report(len(request.texts) - sum(1 for parts in left.values() if parts))
@@ -222,28 +228,13 @@ class Translator:
             results[place] = self.results.joined([(jobs[at], found[at]) for at in parts], config)
         return results[0] if isinstance(text, str) else results
 
-    def _result(
-        self, job: Job, hypotheses: list[Hypothesis], config: DecodeConfig, attention: bool, strict: bool
-    ) -> Translation:
+    def _result(self, job: Job, hypotheses: list[Hypothesis], attention: bool, strict: bool) -> Translation:
         """The translation of one job, with what has to be said about it."""
         found = self.results.of(job, hypotheses)
         if attention:
-            found.attention = self._attention(job.source, found.ids)
+            found.attention = all_attention(self.model, self._searcher, job.source, found.ids)
         say_unmet(found.unmet, job.line, strict=strict)
-        most = self.intake.max_length
-        if not found.finished and len(found.ids) == most < config.limit(len(self.intake.with_special(job.source))):
-            remedy = "split it into sentences" + (" or set max_length" if not self.intake.bounded else "")
-            logger.warning("line %d: the translation stops unfinished at %d tokens; %s.", job.line + 1, most, remedy)
         return found
-
-    @torch.no_grad()
-    def _attention(self, source: list[int], ids: list[int]) -> Attention:
-        """The weights of one forced pass of the (first) model, a tensor [H,query,key] per layer, on the CPU."""
-        src, _ = self._searcher.padded([source])
-        tgt = torch.tensor([[self.intake.shape.bos_id, *ids[:-1]]], device=self.device)
-        _, attention = self.model(src, tgt, return_attention=True)
-        kinds = (attention.encoder, attention.decoder, attention.cross)
-        return Attention(*([layer[0].cpu() for layer in layers] for layers in kinds))
 
     def stream(
         self,
@@ -260,18 +251,18 @@ class Translator:
         """The translation of a text piece by piece, as soon as nothing that comes can change it.
 
         The pieces joined are ``translate(text, …).text``; after the last of them, all that is known stands in
-        ``translation`` of what this returns. Greedy search and drawing give out every token, a beam what all of its
-        hypotheses share; a character that is spread over tokens comes whole. The search goes on when the next piece
-        is asked for. The other parameters are those of :meth:`translate`.
+        ``translation`` of what this returns. Greedy search and a single draw give out every token, a beam what all of
+        its hypotheses share, several draws (``n_best``) all at the end; a character that is spread over tokens comes
+        whole. The search goes on when the next piece is asked for. The other parameters are those of :meth:`translate`.
         """
-        config = self.decode_config(**options)
+        config = self._asked("stream", options)
         text = one_text(text, "streamed")
         request = Request.of(text, [line_number], prefix, constraints, terms, strict=strict_terms)
         jobs = self.intake.jobs(request, config)
         (empty,) = self.results.empty(request, config, strict=strict_terms)
 
         def finished(job: Job, hypotheses: list[Hypothesis]) -> Translation:
-            return self._result(job, hypotheses, config, attention, strict_terms)
+            return self._result(job, hypotheses, attention, strict_terms)
 
         return Stream(pieces_of(jobs, config, self._searcher, self.results, finished, empty))
 
@@ -285,7 +276,7 @@ class Translator:
         Raises :class:`ConfigError` for drawing and for ``n_best``, and :class:`DataError` for a blank ``src``.
         """
         n = whole_number("n", n, MOST_WORDS)
-        config = self.decode_config(**{"n_best": 1, "sample": False, **options})
+        config = self._asked("alternatives", {"n_best": 1, "sample": False, **options})
         if config.sample:
             raise ConfigError("alternatives need a search, and ", Setting("sample"), " draws at random; leave it out.")
         if config.n_best > 1:
@@ -305,7 +296,7 @@ class Translator:
 
         Raises :class:`ConfigError` for drawing, and :class:`DataError` for a text that has to be split.
         """
-        config = self.decode_config(**{"sample": False, **options})
+        config = self._asked("record", {"sample": False, **options})
         if config.sample:
             raise ConfigError("only a beam search can be recorded; leave out ", Setting("sample"), ".")
         request = Request.of(one_text(text, "recorded"), None, prefix)
@@ -320,7 +311,8 @@ class Translator:
         special = {"bos_id": shape.bos_id, "eos_id": shape.eos_id}
         step = self._searcher.step(config)
         record = record_search(search, step, state, config, limit=limit, **special, device=self.device)
-        return self._result(jobs[0], search.results[0], config, False, False), record
+        found = self._result(jobs[0], search.results[0], False, False)
+        return self.results.joined([(jobs[0], found)], config), record
 
     def score(self, src: str, tgt: Target, **options: Any) -> float:
         """The score that ``tgt`` has as a translation of ``src``; :meth:`force` gives all there is to know of it."""
@@ -330,20 +322,27 @@ class Translator:
         """``tgt`` as a translation of ``src``, with the log-probabilities, score and attention that the model gives it.
 
         A text is tokenised and ends with ``</s>``; token ids are taken as they are, ``</s>`` where it is meant
-        included; of a :class:`Translation` its ids count. ``options`` may set another ``length_norm`` or
-        ``length_penalty`` than the model's, and ``renormalize`` with ``suppress``; those of a search change nothing,
-        so that the options that a translation was made with can be given as they are. Raises :class:`DataError` for
-        ids that are not the model's.
+        included; of a :class:`Translation` its ids count, and one made in parts is refused. ``options`` may set another
+        ``length_norm`` or ``length_penalty`` than the model's, and ``renormalize`` with ``suppress``; those of a search
+        change nothing, so that the options that a translation was made with can be given as they are. Raises
+        :class:`DataError` for ids that are not the model's.
         """
-        config, src = self.decode_config(**options), one_text(src, "scored")
+        config, src = self._asked("force", options), one_text(src, "scored")
         ids = [*self.intake.target(tgt), self.intake.shape.eos_id] if isinstance(tgt, str) else ids_of(tgt)
         if not ids:
             return Translation("")
         job = Job(0, 0, self.intake.source(src), [])
         found = self.results.of(job, self._searcher.scored([job.source], [ids], config))
         if attention:
-            found.attention = self._attention(job.source, found.ids)
+            found.attention = all_attention(self.model, self._searcher, job.source, found.ids)
         return found
+
+    def source_attention(self, pairs: Sequence[tuple[str, Translation]]) -> Iterator[tuple[int, Attention]]:
+        """The place of each text and its translation, and ``cross`` of its attention alone; many come of one pass."""
+        places = [place for place, (_, found) in enumerate(pairs) if found.ids]
+        ids = [(self.intake.source(pairs[place][0]), pairs[place][1].ids) for place in places]
+        for at, layers in source_attention(self.model, self._searcher, ids):
+            yield places[at], Attention(cross=layers)
 
     @overload
     def translate_document(

@@ -38,7 +38,8 @@ def info(
     source: Annotated[Path, typer.Argument(metavar="MODEL|CONFIG", help="A model directory or a configuration file.")],
     as_json: Annotated[bool, typer.Option("--json", help="Everything as JSON.")] = False,
     export: Annotated[
-        str | None, typer.Option("--export", metavar="FORMAT", help="Say what dragoman convert --to FORMAT would do.")
+        str | None,
+        typer.Option("--export", metavar="FORMAT", help="Say only what dragoman convert --to FORMAT would do."),
     ] = None,
     quiet: common.Quiet = False,
     verbose: common.Verbose = False,
@@ -54,7 +55,12 @@ def info(
     if not source.exists():
         raise DataError(f"{source} does not exist; give a model directory or a configuration file.")
     facts = _model(source, export) if source.is_dir() else _configuration(source, export)
-    print(json.dumps(facts, indent=2, ensure_ascii=False) if as_json else _text(facts))
+    if as_json:
+        print(json.dumps(facts, indent=2, ensure_ascii=False))
+        return
+    # Who asks what an export would do reads its answer, not everything else.
+    verdict = {name: value for name, value in facts.items() if name.startswith("export to ")}
+    print(_text(verdict or facts))
 
 
 def _model(folder: Path, export: str | None) -> dict[str, Any]:

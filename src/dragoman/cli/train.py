@@ -104,4 +104,4 @@ def _run(config: Path, settings: list[str] | None, out: Path | None, resume: boo
     except InterruptedRunError as error:
         processes = launched_processes()
         again = _again(config, settings, out, processes) if processes else "the same command and --resume."
-        raise InterruptedRunError(error.step, again) from None
+        raise InterruptedRunError(error.step, again, error.last) from None

@@ -12,6 +12,7 @@ import torch
 from dragoman.config import HeldOutCorpus, HubCorpus, ModelConfig, RunConfig
 from dragoman.errors import DataError
 from dragoman.preflight import settings, sides, text, vocabulary
+from dragoman.preflight.codes import codes
 from dragoman.preflight.direction import direction
 from dragoman.preflight.finding import Check, Finding, Outcome
 from dragoman.preflight.survey import Pair, Survey, survey
@@ -51,6 +52,7 @@ def text_checks(config: RunConfig, seen: Survey, held: Mapping[str, Sequence[Pai
         ("sources copied as targets", partial(sides.copies, seen)),
         ("validation and test text that stands in the training text", partial(sides.overlap, seen)),
         ("alignment of the sides, by their lengths", partial(sides.alignment, seen)),
+        ("language codes", partial(codes, data.src_lang, data.tgt_lang)),
         ("scripts", partial(sides.languages, seen, data.src_lang, data.tgt_lang)),
         (
             "languages of the sides, and whether any are swapped",

@@ -9,12 +9,17 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
+
+from dragoman.text.languages import signs
 
 Pair = tuple[str, str]
 
 # Neighbouring pairs in a block, and the most blocks: up to 50,000 pairs, which every check gets through in seconds.
 _BLOCK = 500
 _MOST_BLOCKS = 100
+# Words of a target from which on its coming twice is no everyday phrase.
+_LONG = 5
 
 
 @dataclass(frozen=True)
@@ -27,11 +32,15 @@ class Block:
 
 @dataclass
 class Shared:
-    """How many of ``total`` held-out pairs stand in the training text: whole, or with their source at least."""
+    """How many of ``total`` held-out pairs stand in the training text: whole, their source, or their target.
+
+    Targets of a few words are not counted: many sentences are translated by the same short one.
+    """
 
     total: int = 0
     pairs: int = 0
     sources: int = 0
+    targets: int = 0
 
 
 @dataclass
@@ -75,8 +84,10 @@ def survey(pairs: Iterable[Pair], held: Mapping[str, Sequence[Pair]], most: int)
     """Read at most ``most`` training pairs; ``held`` are validation and test pairs by name."""
     result = Survey()
     sources = {name: {key(src) for src, _ in rows} for name, rows in held.items()}
+    targets = {name: {key(tgt) for _, tgt in rows} for name, rows in held.items()}
     whole = {name: {(key(src), key(tgt)) for src, tgt in rows} for name, rows in held.items()}
     found_sources: dict[str, set[str]] = {name: set() for name in held}
+    found_targets: dict[str, set[str]] = {name: set() for name in held}
     found_whole: dict[str, set[Pair]] = {name: set() for name in held}
     seen: set[int] = set()
     sampler = _Sampler()
@@ -93,6 +104,8 @@ def survey(pairs: Iterable[Pair], held: Mapping[str, Sequence[Pair]], most: int)
                 found_sources[name].add(src)
                 if (src, tgt) in whole[name]:
                     found_whole[name].add((src, tgt))
+            if tgt in targets[name]:
+                found_targets[name].add(tgt)
     result.repeated = result.read - len(seen)
     result.blocks = sampler.blocks()
     for name, rows in held.items():
@@ -101,8 +114,14 @@ def survey(pairs: Iterable[Pair], held: Mapping[str, Sequence[Pair]], most: int)
             len(keys),
             sum(one in found_whole[name] for one in keys),
             sum(src in found_sources[name] for src, _ in keys),
+            sum(tgt in found_targets[name] and _is_long(tgt) for _, tgt in keys),
         )
     return result
+
+
+def _is_long(text: str) -> bool:
+    """Whether a sentence has so many words, or letters of scripts without spaces, that it hardly comes by chance."""
+    return sum(1 for _ in islice(signs(text), _LONG)) == _LONG
 
 
 class _Sampler:

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from codecs import BOM_UTF8
-from collections.abc import Mapping
-from email import policy
-from email.errors import CloseBoundaryNotFoundDefect
-from email.message import EmailMessage
-from email.parser import BytesParser
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl
 
@@ -17,49 +14,87 @@ from pydantic import BaseModel, ValidationError
 from starlette.requests import Request
 from starlette.types import Receive
 
+from dragoman.errors import DragomanError
+from dragoman.server import form
 from dragoman.server.limits import Limits
 from dragoman.server.problems import problems, quoted
-from dragoman.server.refusals import BadRequestError, GoneError, MediaTypeError, SlowClientError, TooLargeError
+from dragoman.server.refusals import (
+    BadRequestError,
+    GoneError,
+    MediaTypeError,
+    SlowClientError,
+    StoppingError,
+    TooLargeError,
+)
 from dragoman.server.waiting import Clock
 
 M = TypeVar("M", bound=BaseModel)
 
 JSON, FORM, PARTS = "application/json", "application/x-www-form-urlencoded", "multipart/form-data"
 _FIELDS = 1100  # of a form: a thousand texts, and what stands beside them
+_DIGITS = re.compile("[0-9]{1,18}")  # a number as a form writes it
 _PROBLEMS = 4  # that one answer names
 
 
-async def read(request: Request, limits: Limits, clock: Clock) -> bytes:
-    """The body.
+class Reader:
+    """Reads the bodies of requests, each within a time, until all of that is given up."""
 
-    Raises :class:`TooLargeError` before more than that is read, :class:`SlowClientError`, and :class:`MediaTypeError`
-    for one that is packed.
-    """
-    said = request.headers.get("content-length", "0")
-    # Python turns no more than 4,300 digits into a number, leading zeros among them.
-    if not said.isdecimal() or len(said.lstrip("0")) > 20 or int(said.lstrip("0") or "0") > limits.max_body:
-        raise _too_large(limits)
-    task, late = asyncio.current_task(), False
-    assert task is not None  # every request has one
+    def __init__(self, limits: Limits, clock: Clock) -> None:
+        self._limits = limits
+        self._clock = clock
+        self._reading: set[Callable[[DragomanError], None]] = set()
+        self._given_up = False
 
-    def give_up(task: asyncio.Task[Any] = task) -> None:
-        nonlocal late
-        late = task.cancel()
+    def give_up(self) -> None:
+        """Wait for nothing more: who still sends gets :class:`StoppingError`."""
+        self._given_up = True
+        for give_up in list(self._reading):
+            give_up(StoppingError())
 
-    due = clock.at(time.monotonic() + limits.body_seconds, give_up)
-    try:
-        body = await _whole(request.receive, limits)
-    except asyncio.CancelledError:
-        if not late:
-            raise
-        task.uncancel()
-        raise SlowClientError(f"the request did not arrive within {limits.body_seconds:g} s; send it again.") from None
-    finally:
-        clock.forget(due)
+    async def read(self, request: Request) -> bytes:
+        """The body.
+
+        Raises :class:`MediaTypeError` for one that is packed, :class:`TooLargeError` before more than that is read,
+        :class:`SlowClientError`, :class:`StoppingError`.
+        """
+        _check_coding(request)
+        # Python turns no more than 4,300 digits into a number, leading zeros among them.
+        said = request.headers.get("content-length", "0")
+        most = self._limits.max_body
+        if not said.isdecimal() or len(said.lstrip("0")) > 20 or int(said.lstrip("0") or "0") > most:
+            raise _too_large(self._limits)
+        if self._given_up:
+            raise StoppingError
+        task, reason = asyncio.current_task(), list[DragomanError]()
+        assert task is not None  # every request has one
+
+        def give_up(error: DragomanError, task: asyncio.Task[Any] = task) -> None:
+            if not reason and task.cancel():
+                reason.append(error)
+
+        seconds = self._limits.body_seconds
+        late = SlowClientError(f"the request did not arrive within {seconds:g} s; send it again.")
+        due = self._clock.at(time.monotonic() + seconds, lambda: give_up(late))
+        self._reading.add(give_up)
+        try:
+            return await _whole(request.receive, self._limits)
+        except asyncio.CancelledError:
+            if not reason:
+                raise
+            task.uncancel()
+            raise reason[0] from None
+        finally:
+            self._clock.forget(due)
+            self._reading.discard(give_up)
+
+
+def _check_coding(request: Request) -> None:
     encoding = request.headers.get("content-encoding", "").strip().lower()
     if encoding not in ("", "identity"):
         raise MediaTypeError(f"the content encoding is {quoted(encoding)}; send the request as it is, not packed.")
-    return body
+    transfer = ", ".join(request.headers.getlist("transfer-encoding")).strip().lower()
+    if transfer not in ("", "chunked"):
+        raise MediaTypeError(f"the transfer encoding is {quoted(transfer)}; send the request as it is, not packed.")
 
 
 async def _whole(receive: Receive, limits: Limits) -> bytes:
@@ -91,7 +126,8 @@ def parse(body: bytes, content_type: str, model: type[M], *, forms: bool = False
         if kind == JSON:
             return model.model_validate_json(body.removeprefix(BOM_UTF8), strict=True)
         if forms and kind in (FORM, PARTS):
-            return model.model_validate(_joined(_fields(body, content_type, kind)))
+            fields = _joined(_fields(body, content_type, kind))
+            return model.model_validate(_numbered(fields, model), strict=True)
     except ValidationError as error:
         raise BadRequestError(_sentence(error, model)) from None
     wanted = f"{JSON}, {FORM} or {PARTS}" if forms else JSON
@@ -114,31 +150,20 @@ def _fields(body: bytes, content_type: str, kind: str) -> list[tuple[str, str]]:
     try:
         if kind == FORM:
             return parse_qsl(body.decode(), keep_blank_values=True, errors="strict", max_num_fields=_FIELDS)
-        return _of_parts(body, content_type)
+        return form.fields(body, content_type, _FIELDS)
     except UnicodeError:
         raise BadRequestError("the form is not UTF-8; send it so.") from None
     except ValueError as error:
         raise BadRequestError(f"the form cannot be read ({error}); send its fields again.") from None
 
 
-def _of_parts(body: bytes, content_type: str) -> list[tuple[str, str]]:
-    """The fields of a multipart form; raises :class:`ValueError`."""
-    head = f"Content-Type: {content_type}\r\n\r\n".encode("latin-1")
-    whole = BytesParser(EmailMessage, policy=policy.HTTP).parsebytes(head + body)
-    if not whole.is_multipart():
-        raise ValueError("no boundary between its parts")
-    if any(isinstance(defect, CloseBoundaryNotFoundDefect) for defect in whole.defects):
-        raise ValueError("its end is missing: no closing boundary")
-    found: list[tuple[str, str]] = []
-    for part in whole.iter_parts():
-        name = part.get_param("name", header="content-disposition")
-        content = part.get_payload(decode=True)
-        if not isinstance(name, str) or not isinstance(content, bytes):
-            raise ValueError("a part without a name")
-        found.append((name, content.decode()))
-        if len(found) > _FIELDS:
-            raise ValueError("too many parts")
-    return found
+def _numbered(fields: Mapping[str, Any], model: type[BaseModel]) -> dict[str, Any]:
+    """The fields, and in place of digits the number where one is asked for."""
+    whole = {name for name, field in model.model_fields.items() if field.annotation is int}
+    return {
+        name: int(value) if name in whole and isinstance(value, str) and _DIGITS.fullmatch(value) else value
+        for name, value in fields.items()
+    }
 
 
 def _joined(fields: list[tuple[str, str]]) -> Mapping[str, Any]:

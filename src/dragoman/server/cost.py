@@ -23,15 +23,17 @@ def weigh(sentences: Sequence[Sentence], intake: Intake, config: DecodeConfig) -
     """Write down how long each translation has to be and may be; returns what they are charged, all together.
 
     That is target tokens, those of every hypothesis. Tokens that have to come are charged in full. Of those that may
-    come, as many as for an ordinary translation, or a part of the limit where that is more.
+    come, as many as for an ordinary translation, or a part of the limit where that is more. To link the words of a
+    translation costs as much as one hypothesis of it.
     """
     charge = 0
     for sentence in sentences:
         sentence.most = intake.longest(sentence.tokens, config)
         sentence.least = min(sentence.most, config.least(sentence.tokens, sentence.most))
         ordinary = min(sentence.most, _ORDINARY.limit(sentence.tokens))
-        charge += (1 + sentence.phrases) * max(sentence.least, ordinary, sentence.most // _PART)
-    return width_of(config) * charge
+        passes = width_of(config) * (1 + sentence.phrases) + config.n_best * sentence.tagged
+        charge += passes * max(sentence.least, ordinary, sentence.most // _PART)
+    return charge
 
 
 def is_light(config: DecodeConfig) -> bool:

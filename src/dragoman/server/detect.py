@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import unicodedata
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
@@ -37,6 +37,18 @@ _SCRIPTS = {
 _SCRIPTED = frozenset(code for codes in _SCRIPTS.values() for code in codes)
 # Languages that something is known of.
 _KNOWN = _SCRIPTED | frozenset(COMMON_WORDS) | frozenset(COMMON_LETTERS)
+
+
+def _by_sign(signs: Mapping[str, Iterable[str]]) -> dict[str, list[str]]:
+    """The languages of each sign."""
+    found: dict[str, list[str]] = {}
+    for code, own in signs.items():
+        for sign in set(own):
+            found.setdefault(sign, []).append(code)
+    return found
+
+
+_OF_WORD, _OF_LETTER = _by_sign(COMMON_WORDS), _by_sign(COMMON_LETTERS)
 # What a sign is worth, as natural logarithms of the odds: a common word, a letter, and a letter of another script. So
 # much that, of texts that are half a sure thing or more, no fewer are right than their confidence says (see the tests).
 _WORD, _LETTER, _SCRIPT = 4.8, 2.1, 1.5
@@ -52,8 +64,7 @@ def detect(text: str, languages: Sequence[str]) -> list[tuple[str, float]]:
     them, not over ``languages``. Two codes of one language share it.
     """
     asked = [language_of(code) for code in languages]
-    evidence = _Evidence.of(text[:_SHOWN])
-    scores = {code: evidence.score(code) for code in (*_KNOWN, *asked)}
+    scores = {**dict.fromkeys(asked, 0.0), **_Evidence.of(text[:_SHOWN]).scores()}
     best = max(scores.values())
     odds = {code: math.exp(score - best) for code, score in scores.items()}
     total, codes = sum(odds.values()), Counter(asked)
@@ -75,13 +86,17 @@ class _Evidence:
         letters = islice((letter for letter in text if letter.isalpha()), _LETTERS_SHOWN)
         return cls(Counter(signs(text)), Counter(text.lower()), Counter(map(_written_so, letters)))
 
-    def score(self, code: str) -> float:
-        """The evidence for a language, in nats."""
-        score = _WORD * sum(self.words[word] for word in COMMON_WORDS.get(code, ()))
-        score += _LETTER * sum(self.characters[letter] for letter in set(COMMON_LETTERS.get(code, "")))
-        if code in _SCRIPTED:
-            score -= _SCRIPT * sum(count for written, count in self.scripts.items() if code not in written)
-        return score
+    def scores(self) -> dict[str, float]:
+        """The evidence for each language that is known, in nats."""
+        words, letters, others = Counter[str](), Counter[str](), Counter[str]()
+        for found, counted, known in ((words, self.words, _OF_WORD), (letters, self.characters, _OF_LETTER)):
+            for sign in counted.keys() & known.keys():
+                for code in known[sign]:
+                    found[code] += counted[sign]
+        for written, count in self.scripts.items():
+            for code in _SCRIPTED - written:
+                others[code] += count
+        return {code: _WORD * words[code] + _LETTER * letters[code] - _SCRIPT * others[code] for code in _KNOWN}
 
 
 def _written_so(letter: str) -> frozenset[str]:

@@ -21,8 +21,8 @@ from dragoman.server.refusals import BusyError, GoneError, InternalError
 logger = logging.getLogger("dragoman")
 
 # What is read, and thrown away, of a request that was answered before it had arrived: a client that still sends would
-# not see the answer, were the connection closed at once.
-_LINGER_SECONDS, _LINGER_BYTES = 2.0, 64 << 20
+# not see the answer, were the connection closed at once. A server that is stopping waits for less of it.
+_LINGER_SECONDS, _STOPPING_SECONDS, _LINGER_BYTES = 2.0, 0.3, 64 << 20
 # A client that hung up gets nothing; the number is nginx's, for the metrics.
 CLIENT_GONE = 499
 # Of what a client sent, its error repeats so much between two quotation marks, or without a space; and an error as a
@@ -50,7 +50,7 @@ class EarlyAnswer(JSONResponse):
         await send({"type": "http.response.body", "body": self.body, "more_body": True})
         left = _LINGER_BYTES
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(_LINGER_SECONDS):
+            async with asyncio.timeout(_STOPPING_SECONDS if self.status_code == 503 else _LINGER_SECONDS):
                 while left > 0:
                     message = await receive()
                     left -= len(message.get("body", b""))
@@ -73,12 +73,12 @@ def bounded(sentence: str) -> str:
     return shortened(_LONG_WORD.sub(lambda word: shortened(word[0], _WORD), found), _LONGEST)
 
 
-def answer_to(error: Exception) -> Response:
-    """The answer to an error."""
+def answer_to(error: Exception, *, early: bool = False) -> Response:
+    """The answer to an error; ``early``: the request has not arrived as a whole."""
     if isinstance(error, GoneError):
         return Response(status_code=CLIENT_GONE)
     status, message = told(error)
-    if status in (408, 413):
+    if early:
         return EarlyAnswer({"error": message}, status)
     headers = {"Retry-After": str(error.retry_after)} if isinstance(error, BusyError) else None
     return JSONResponse({"error": message}, status, headers)

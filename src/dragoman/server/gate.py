@@ -48,6 +48,16 @@ class Gate:
         method = "GET" if scope["method"] == "HEAD" else scope["method"]
         endpoint = self.endpoints.get((method, scope["path"]))
         status = 0
+        arriving = any(
+            name == b"transfer-encoding" or (name == b"content-length" and value.strip(b"0"))
+            for name, value in scope["headers"]
+        )
+
+        async def received() -> Message:
+            nonlocal arriving
+            message = await receive()
+            arriving = message.get("more_body", False)
+            return message
 
         async def sent(message: Message) -> None:
             nonlocal status
@@ -62,11 +72,11 @@ class Gate:
             if endpoint is None:
                 await self.app(scope, receive, sent)
             else:
-                response = await endpoint(Request(scope, receive))
-                await response(scope, receive, sent)
+                response = await endpoint(Request(scope, received))
+                await response(scope, received, sent)
         except Exception as error:  # whatever it is, the client gets an answer and no stack trace
             if status == 0:
-                await answer_to(error)(scope, receive, sent)
+                await answer_to(error, early=arriving)(scope, receive, sent)
             else:
                 told(error)
         finally:

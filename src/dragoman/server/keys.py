@@ -51,17 +51,27 @@ class Keys:
         The first of these that is there counts. All keys are compared, in a time that does not depend on how much of
         them is right.
         """
-        if not self._known:
-            return
-        scheme, _, bearer = request.headers.get("authorization", "").partition(" ")
-        given = request.headers.get("x-api-key") or (bearer.strip() if scheme.lower() == "bearer" else "") or key
-        given = given or request.query_params.get("api_key")
+        if self._known:
+            self._check(_of_header(request) or key or request.query_params.get("api_key"))
+
+    def check_head(self, request: Request) -> None:
+        """Raises :class:`ForbiddenError` where a header, or else the address, brings a key that is none."""
+        given = _of_header(request) or request.query_params.get("api_key")
+        if self._known and given:
+            self._check(given)
+
+    def _check(self, given: str | None) -> None:
         if not given:
             raise ForbiddenError("an API key is needed; send it as api_key or in the header X-API-Key.")
         digest = _digest(given)
         right = [hmac.compare_digest(digest, known) for known in self._known]
         if not any(right):
             raise ForbiddenError("the API key is not valid; ask the operator of this server for one.")
+
+
+def _of_header(request: Request) -> str:
+    scheme, _, bearer = request.headers.get("authorization", "").partition(" ")
+    return request.headers.get("x-api-key") or (bearer.strip() if scheme.lower() == "bearer" else "")
 
 
 def _digest(key: str) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,29 +15,21 @@ from dragoman.server import answered, asked
 from dragoman.server.catalogue import AUTO, Found, Served
 from dragoman.server.describing import ASKING, TRANSLATING, gives, takes
 from dragoman.server.documents import Part, parts_of, put_together
-from dragoman.server.inline import Group, Links, grouped
+from dragoman.server.inline import Group, grouped
 from dragoman.server.languages import name_of
 from dragoman.server.looks import links_of
 from dragoman.server.markup import Piece, pieces_of, plain, written
 from dragoman.server.queue import Sentence
 from dragoman.server.service import Service
 from dragoman.server.tagging import Writing
+from dragoman.server.wordings import Wording, Wordings
 from dragoman.text.languages import language_of
 from dragoman.text.sentences import has_word
-from dragoman.translation import Translation
 
 # The best of a language is found with at least as many hypotheses as it has translations.
 _SURE = Found("", 100.0)
 # Languages without spaces between words: there words have no links.
 _UNSPACED = frozenset(("zh", "yue", "ja", "th", "lo", "my", "km", "bo", "dz"))
-
-
-@dataclass(frozen=True)
-class Wording:
-    """A translation of a sentence; ``links`` of its words are known where it has tags inside it."""
-
-    translation: Translation
-    links: Links | None = None
 
 
 @dataclass(frozen=True)
@@ -113,7 +106,10 @@ def router(service: Service) -> APIRouter:
         wanted = await service.read(request, asked.LibreTranslate, forms=True)
         texts = [wanted.q] if isinstance(wanted.q, str) else list(wanted.q)
         service.check_characters(texts)
-        found = [_text(service, wanted, text) for text in texts]
+        found = []
+        for text in texts:
+            found.append(_text(service, wanted, text))
+            await asyncio.sleep(0)  # other requests are read and answered between two texts
         wordings = await _translated(service, request, wanted, found, deadline)
         return JSONResponse(_answer(wanted, found, wordings))
 
@@ -176,30 +172,30 @@ async def _translated(
             count = wanted.alternatives + 1
             beam = served.translator.bundle.decode.beam_size
             options = {"n_best": count, "beam_size": max(count, beam)}
-        entries.append((served, service.put_texts(served, service.sentences(served, own), deadline, options)))
+        sentences = service.sentences(served, own)
+        tagged = [one for text in texts if text.served is served for one in text.tagged]
+        for sentence, inside in zip(sentences, tagged, strict=True):
+            sentence.tagged = inside
+        entries.append((served, service.put_texts(served, sentences, deadline, options)))
     outcomes = await service.outcome(request, *(entry for _, entry in entries))
-    left = {served.name: iter(outcome) for (served, _), outcome in zip(entries, outcomes, strict=True)}
-    return [
-        [
-            await _worded(service, request, text.served, next(left[text.served.name]), tagged, deadline)
-            for tagged in text.tagged
-        ]
-        for text in texts
-    ]
+    found = {
+        served.name: iter(await _linked(service, request, served, outcome, deadline))
+        for (served, _), outcome in zip(entries, outcomes, strict=True)
+    }
+    return [[next(found[text.served.name]) for _ in text.parts] for text in texts]
 
 
-async def _worded(
-    service: Service, request: Request, served: Served, sentence: Sentence, tagged: bool, deadline: float
-) -> list[Wording]:
-    """All translations of a sentence, best first, with the links of their words where it is ``tagged``."""
-    assert sentence.found is not None
-    every = [sentence.found, *sentence.found.alternatives]
-    most = service.limits.attention_tokens
-    if not tagged or max(sentence.tokens, *(len(one.ids) for one in every)) > most:
-        return [Wording(one) for one in every]
-    work = links_of([(sentence.text, one) for one in every])
+async def _linked(
+    service: Service, request: Request, served: Served, sentences: list[Sentence], deadline: float
+) -> list[list[Wording]]:
+    """All translations of translated sentences, best first, with the links of their words where these are needed."""
+    wordings = Wordings(sentences, service.limits)
+    if not wordings.pairs:
+        return wordings.with_links([])
+    # One piece of work for all of them, in which other requests have their turns.
+    work = links_of(wordings.pairs)
     (links,) = await service.outcome(request, service.put_alone(served, work, deadline, within=False))
-    return [Wording(one, own) for one, own in zip(every, links, strict=True)]
+    return wordings.with_links(links)
 
 
 def _answer(wanted: asked.LibreTranslate, texts: list[Text], wordings: list[list[list[Wording]]]) -> dict[str, Any]:

@@ -18,7 +18,8 @@ class Limits:
     that many. ``max_work``: target tokens of a request, those of every hypothesis, as ``cost.py`` counts them.
     ``grace``: seconds that a stop leaves to what came. ``attention_sentences``: of a request that asks for attention;
     ``attention_tokens``: of such a sentence and of its translation; ``attention_weights``: in one answer, some nine
-    bytes each. ``phrases``: terms that stand in one sentence. ``max_connections``: open at a time.
+    bytes each. ``linked``: translations, of a request with HTML, whose words are linked. ``phrases``: terms that stand
+    in one sentence. ``max_connections``: open at a time.
     """
 
     max_queue: int = 256
@@ -32,6 +33,7 @@ class Limits:
     attention_sentences: int = 8
     attention_tokens: int = 256
     attention_weights: int = 2_000_000
+    linked: int = 1000
     phrases: int = 16
     max_connections: int = 1000
 

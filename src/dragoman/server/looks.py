@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from dragoman.config import ModelConfig
@@ -46,13 +46,18 @@ def looks_of(sentences: Sequence[Sentence], attention: bool, alignments: bool) -
 
 
 def links_of(pairs: Sequence[tuple[str, Translation]]) -> Callable[[Translator], list[list[tuple[int, int]]]]:
-    """What links the words of sentences and their translations: a forced pass for each."""
+    """What links the words of sentences and their translations: forced passes for many of them together."""
     from dragoman.visualize.alignment import align
 
-    def link(translator: Translator, text: str, translation: Translation) -> list[tuple[int, int]]:
-        return align(text, translator.force(text, translation, attention=True), translator.special)
+    def work(translator: Translator) -> list[list[tuple[int, int]]]:
+        special = translator.special
+        found: list[list[tuple[int, int]]] = [[] for _ in pairs]
+        for at, attention in translator.source_attention(pairs):
+            text, translation = pairs[at]
+            found[at] = align(text, replace(translation, attention=attention), special)
+        return found
 
-    return lambda translator: [link(translator, *pair) for pair in pairs]
+    return work
 
 
 def attention_of(wanted: asked.Attention, text: str, check: Callable[[str, int], None]) -> Work:

@@ -8,14 +8,20 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from dragoman.server.elements import Elements
 
-# Elements whose text is no prose.
-_KEPT = ("script", "style", "code", "pre", "textarea", "svg", "math")
-_NAME = re.compile(r"[A-Za-z][A-Za-z0-9-]*")
+# Elements whose text is no prose: of HTML those in which nothing but their own end tag is a tag, and others; drawings
+# and formulas, whose elements a slash may end.
+_RAW, _FOREIGN = ("script", "style", "textarea"), ("svg", "math")
+_KEPT = (*_RAW, "code", "pre", *_FOREIGN)
+_RAW_END = {name: re.compile(rf"</{name}(?=[\t\n\f\r />])", re.IGNORECASE) for name in _RAW}
+_NAME = re.compile(r"[A-Za-z][^\t\n\f\r />]*+")
+# A comment that is empty, and the end of any other one (HTML Living Standard, 13.2.5.43 to 13.2.5.52).
+_NO_COMMENT, _COMMENT_END = re.compile(r"<!---?>"), re.compile(r"--!?>")
+# A slash at the end of a value without quotes belongs to it.
+_VALUE_END = re.compile(r"""=[\t\n\f\r ]*+[^\t\n\f\r "'=<>`]*>\Z""")
 _BEGIN = re.compile(r"</?[A-Za-z]|<[!?]")
 # Possessive, so that a tag that does not end costs one pass and no more.
 ATTRIBUTE = re.compile(r"""([^\s"'<>/=]++)(?:\s*+=\s*+("[^"]*"|'[^']*'|[^\s"'=<>`]++))?""")
@@ -34,31 +40,54 @@ def pieces_of(markup: str) -> list[Piece]:
     """The runs of a document; joined, they are the document. Linear in its length, whatever stands in it."""
     pieces: list[Piece] = []
     at = begin = 0
-    lower = markup.lower()
     elements = Elements()
-    missing: set[str] = set()  # what is not found once need not be searched again
-
-    def find(what: str, start: int) -> int:
-        found = -1 if what in missing else lower.find(what, start)
-        if found < 0:
-            missing.add(what)
-        return found
-
     while (at := markup.find("<", at)) >= 0:
-        end = _end_of_tag(markup, at, find)
+        end = _end_of_tag(markup, at)
         if end < 0:
             at += 1
             continue
-        name = _NAME.match(markup, at + 1)
-        if name is not None and name.group().lower() in _KEPT and markup[end - 2] != "/":
-            closing = find(f"</{name.group().lower()}", end)
-            close = -1 if closing < 0 else find(">", closing)
-            end = len(markup) if close < 0 else close + 1
+        name = _opened(markup, at)
+        if name in _KEPT and not _ends_itself(name, markup[at:end]):
+            end = _end_of_element(markup, end, name)
         pieces += [_text(markup[begin:at], elements), Piece(markup[at:end], False)]
         _pass_by(markup[at:end], elements)
         at = begin = end
     pieces.append(_text(markup[begin:], elements))
     return [piece for piece in pieces if piece.content]
+
+
+def _opened(markup: str, at: int) -> str:
+    """The element whose start tag begins at ``at``; empty for anything else."""
+    found = _NAME.match(markup, at + 1)
+    return "" if found is None else found.group().lower()
+
+
+def _ends_itself(name: str, tag: str) -> bool:
+    """Whether a start tag ends its element; in HTML browsers ignore the slash."""
+    return name in _FOREIGN and tag.endswith("/>") and _VALUE_END.search(tag) is None
+
+
+def _end_of_element(markup: str, at: int, name: str) -> int:
+    """Where an element that is kept ends, whose start tag ends at ``at``; without an end tag it reaches to the end."""
+    if name in _RAW:
+        close = _RAW_END[name].search(markup, at)
+        end = -1 if close is None else _closing(markup, close.start())
+        return len(markup) if end < 0 else end
+    depth, foreign = 1, name in _FOREIGN
+    while depth and (at := markup.find("<", at)) >= 0:
+        end = _end_of_tag(markup, at, foreign=foreign)
+        if end < 0:
+            at += 1
+            continue
+        inner = _opened(markup, at)
+        if inner == name:
+            depth += not _ends_itself(name, markup[at:end])
+        elif inner in _RAW and not foreign:
+            end = _end_of_element(markup, end, inner)
+        elif markup.startswith("</", at) and _opened(markup, at + 1) == name:
+            depth -= 1
+        at = end
+    return len(markup) if depth else at
 
 
 def _text(content: str, elements: Elements) -> Piece:
@@ -91,11 +120,14 @@ def _translate(tag: str, start: int) -> bool | None:
     return None
 
 
-def _end_of_tag(markup: str, at: int, find: Callable[[str, int], int]) -> int:
-    """Where the tag or comment that begins at ``at`` ends, or -1 where none begins."""
+def _end_of_tag(markup: str, at: int, *, foreign: bool = False) -> int:
+    """Where the tag or comment that begins at ``at`` ends, or -1 where none begins; ``foreign``: in a drawing."""
     if markup.startswith("<!--", at):
-        end = find("-->", at + 4)
-        return -1 if end < 0 else end + 3
+        found = _NO_COMMENT.match(markup, at) or _COMMENT_END.search(markup, at + 4)
+        return len(markup) if found is None else found.end()
+    if foreign and markup.startswith("<![CDATA[", at):
+        end = markup.find("]]>", at)
+        return len(markup) if end < 0 else end + 3
     if not _BEGIN.match(markup, at):
         return -1
     return _closing(markup, at)

@@ -54,7 +54,7 @@ class Sentence:
     """One sentence of a request; ``tokens`` with special ones, ``line`` chooses the draws of sampling.
 
     ``phrases`` that have to appear each make it as costly as it would be once more. Its translation has at ``least``
-    and at ``most`` so many tokens.
+    and at ``most`` so many tokens. ``tagged``: the words of its translations are linked afterwards.
     """
 
     text: str
@@ -65,6 +65,7 @@ class Sentence:
     prefix: str = ""
     constraints: Sequence[str] = ()
     phrases: int = 0
+    tagged: bool = False
     found: Translation | None = None
 
     @property

@@ -106,6 +106,7 @@ async def _serve(server: uvicorn.Server, service: Service, listener: socket.sock
 
     def give_up(why: str) -> None:
         logger.warning("%s: what is not finished is given up.", why)
+        service.reader.give_up()
         for model in service.catalogue.models.values():
             model.worker.give_up()
 

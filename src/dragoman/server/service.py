@@ -40,6 +40,7 @@ class Service:
         self.metrics = metrics
         self.clock = Clock()
         self.keys = Keys(keys)
+        self.reader = body.Reader(limits, self.clock)
 
     @property
     def needs_key(self) -> bool:
@@ -55,8 +56,12 @@ class Service:
         self.keys.admit(request, key)
 
     async def read(self, request: Request, model: type[A], *, forms: bool = False) -> A:
-        """The body of a request that is admitted. Raises as :func:`body.read`, :func:`body.parse`, :meth:`admit`."""
-        content = await body.read(request, self.limits, self.clock)
+        """The body of a request that is admitted. Raises as :meth:`Reader.read`, :func:`body.parse`, :meth:`admit`.
+
+        A request whose head brings a key that is none is refused before its body is read.
+        """
+        self.keys.check_head(request)
+        content = await self.reader.read(request)
         asked = body.parse(content, request.headers.get("content-type", ""), model, forms=forms)
         self.admit(request, asked.api_key)
         return asked

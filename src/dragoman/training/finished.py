@@ -23,15 +23,16 @@ def finished(config: RunConfig, folder: Path) -> str | None:
     reasons = _reasons(config.train, progress)
     if not reasons or not _is_complete(config, folder, newest):
         return None
+    used = [f"{progress['step']:,} updates", *(used for _, used in reasons.values() if used)]
+    limits = [f"{name} is {limit:g}" for name, (limit, _) in reasons.items()]
     return (
-        f"the run in {folder} has finished after {progress['step']:,} updates "
-        f"({', '.join(f'{name}: {value:g}' for name, value in reasons.items())}); "
-        f"raise {' and '.join(reasons)} to go on."
+        f"the run in {folder} has finished after {' and '.join(used)}; {' and '.join(limits)}: "
+        f"raise {'it' if len(limits) == 1 else 'them'} above that to go on."
     )
 
 
-def _reasons(train: TrainConfig, progress: dict[str, Any]) -> dict[str, float]:
-    """The settings by which a run that stands there ends, with their values."""
+def _reasons(train: TrainConfig, progress: dict[str, Any]) -> dict[str, tuple[float, str]]:
+    """The settings by which a run that stands there ends -> their values, and what was used of them, updates aside."""
     behind = {
         "max_steps": progress["step"],
         "max_epochs": progress["position"][0],
@@ -39,7 +40,17 @@ def _reasons(train: TrainConfig, progress: dict[str, Any]) -> dict[str, float]:
         "patience": progress["stale"],
     }
     limits = {name: getattr(train, name) for name in behind}
-    return {f"train.{name}": limit for name, limit in limits.items() if limit is not None and behind[name] >= limit}
+    used = {
+        "max_steps": "",
+        "max_epochs": f"{behind['max_epochs']:,} epochs",
+        "max_minutes": f"{behind['max_minutes']:.1f} minutes",
+        "patience": f"{behind['patience']:,} validations without improvement",
+    }
+    return {
+        f"train.{name}": (limit, used[name])
+        for name, limit in limits.items()
+        if limit is not None and behind[name] >= limit
+    }
 
 
 def _is_complete(config: RunConfig, folder: Path, newest: Path) -> bool:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import random
 import shlex
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -38,6 +40,7 @@ from dragoman.training.prepare_once import prepare_once
 from dragoman.training.products import use_products
 from dragoman.training.ranks import Ranks, join
 from dragoman.training.report import Reporter, valid_line
+from dragoman.training.resumed import batch_settings, changes, fixed_settings, flat_settings
 from dragoman.training.stopping import InterruptedRunError, stop_signals
 from dragoman.training.trainer import Trainer
 from dragoman.training.validation import Validation, Validator, translated
@@ -61,6 +64,8 @@ def train(
     with join(config.train.device) as ranks, Reporter(quiet or not ranks.leads, mute=not ranks.leads) as reporter:
         config = continued_config(config)
         _compare(ranks, config, folder, resume)
+        # Read before the resolved configuration is written in its place.
+        before = ranks.decide(lambda: _settings_before(folder) if resume else "{}")
         if over := ranks.decide(lambda: _claim(folder, config, resume)):
             reporter.news(over)
             return folder
@@ -72,12 +77,13 @@ def train(
                 shutil.rmtree(folder, ignore_errors=True)
             raise
         if resume:
-            run.restore()
+            run.restore(json.loads(before))
         with stop_signals(run.trainer):
             run.train()
         if run.trainer.stopped:
             again = shlex.join(["dragoman", "train", str(folder / "config.yaml"), "--out", str(folder), "--resume"])
-            raise ranks.error(InterruptedRunError(run.trainer.progress.step, again))
+            last = None if (folder / "best").exists() else folder / "last"
+            raise ranks.error(InterruptedRunError(run.trainer.progress.step, again, last))
         run.finish()
     return folder
 
@@ -94,6 +100,12 @@ def _compare(ranks: Ranks, config: RunConfig, folder: Path, resume: bool) -> Non
         raise ranks.error(error)
 
 
+def _settings_before(folder: Path) -> str:
+    """The settings of the run that is there, as JSON; none where there is no run."""
+    settings = folder / "config.yaml"
+    return json.dumps(flat_settings(load_config(settings)) if settings.exists() else {})
+
+
 def _claim(folder: Path, config: RunConfig, resume: bool) -> str:
     """Refuse a directory with another run in it; write the resolved configuration.
 
@@ -108,6 +120,12 @@ def _claim(folder: Path, config: RunConfig, resume: bool) -> str:
         if changed:
             raise RunError(
                 f"{folder} was started with another {' and '.join(changed)} section; "
+                "resume with the same, or choose another --out."
+            )
+        fixed = [name for name in fixed_settings(old) if getattr(old.train, name) != getattr(config.train, name)]
+        if fixed:
+            raise RunError(
+                f"{folder} was started with another {' and '.join(f'train.{name}' for name in fixed)}; "
                 "resume with the same, or choose another --out."
             )
         if over := finished(config, folder):
@@ -164,15 +182,34 @@ class Run:
         )
         self.trainer.run(self.validate, self.save)
 
-    def restore(self) -> None:
-        """Go on from the newest complete checkpoint; without one, stay at the start."""
+    def restore(self, before: dict[str, Any]) -> None:
+        """Go on from the newest complete checkpoint; without one, stay at the start.
+
+        ``before`` are the settings that the run had (:func:`flat_settings`). Where the batches of the epoch are others
+        now, it starts over: its rest cannot be told from what was seen.
+        """
         found = self.ranks.decide(lambda: str(newest_checkpoint(self.folder) or ""))
         if not found:
             self.log.truncate_after(0)
+            self._tell_changes(before)
             return
-        self.trainer.restore(load_checkpoint(Path(found)), found)
+        state = load_checkpoint(Path(found))
+        self.trainer.restore(state, found)
         self.log.truncate_after(self.trainer.progress.step)
+        # A resume that was killed early left new settings beside a checkpoint of the old ones.
+        made = {f"train.{name}": value for name, value in state.trainer.get("batches", {}).items()}
+        self._tell_changes({**before, **made})
         self.reporter.news(f"going on from step {self.trainer.progress.step}")
+
+    def _tell_changes(self, before: dict[str, Any]) -> None:
+        """One line with every setting that is another now, and what that means for the epoch."""
+        told = changes(before, flat_settings(self.config))
+        own = {f"train.{name}": value for name, value in batch_settings(self.config.train).items()}
+        if any(before.get(name, value) != value for name, value in own.items()) and self.trainer.start_epoch_over():
+            epoch = self.trainer.progress.position.epoch + 1
+            self.reporter.warn(f"changed settings: {told}; epoch {epoch} starts over, since its batches are others now")
+        elif told:
+            self.reporter.news(f"changed settings: {told}")
 
     def save(self) -> None:
         """A checkpoint, and the model directory ``last``."""

@@ -8,6 +8,7 @@ import signal
 import stat
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 from types import FrameType
 from typing import Any
 
@@ -16,13 +17,18 @@ from dragoman.training.trainer import Trainer
 
 
 class InterruptedRunError(RunError):
-    """Training was asked to stop after an update: everything is saved; ``again`` says what goes on."""
+    """Training was asked to stop after an update: everything is saved; ``again`` says what goes on.
+
+    ``last`` is the model directory to use where there is no best one yet.
+    """
 
     exit_code = 130
 
-    def __init__(self, step: int, again: str) -> None:
-        super().__init__(f"stopped at step {step}, all saved; go on with: {again}")
+    def __init__(self, step: int, again: str, last: Path | None = None) -> None:
+        model = "" if last is None else f" (the model so far is in {last})"
+        super().__init__(f"stopped at step {step}{model}, all saved; go on with: {again}")
         self.step = step
+        self.last = last
 
 
 @contextlib.contextmanager

@@ -34,6 +34,7 @@ from dragoman.training.optim import clip_gradients, make_optimizer
 from dragoman.training.progress import Progress, Tally
 from dragoman.training.ranks import Ranks
 from dragoman.training.report import Reporter
+from dragoman.training.resumed import batch_settings
 from dragoman.training.schedules import make_schedule
 from dragoman.training.validation import Validation, batch_loss
 
@@ -111,6 +112,7 @@ class Trainer:
         self.rest_clock()
         trainer = {
             "progress": {**asdict(self.progress), "position": list(self.progress.position)},
+            "batches": batch_settings(self.config),
             "schedule": self.schedule.state_dict(),
             "scaler": None if self.scaler is None else self.scaler.state_dict(),
             "ema_updates": None if self.ema is None else self.ema.updates,
@@ -135,6 +137,12 @@ class Trainer:
             self.scaler.load_state_dict(state.trainer["scaler"])
         if self.ema is not None:
             self.ema.restore(state.ema, state.trainer["ema_updates"])
+
+    def start_epoch_over(self) -> bool:
+        """Go back to the first batch of the epoch; whether any had been behind."""
+        epoch, *place = self.progress.position
+        self.progress.position, self.progress.epoch_pairs = Position(epoch), 0
+        return any(place)
 
     def run(self, validate: Callable[[], Validation | None], save: Callable[[], None]) -> None:
         """Train to the end, or until ``stop_requested``; ends with a validation and a checkpoint either way."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 from dragoman.config import DecodeConfig
@@ -20,22 +21,25 @@ def next_words(searcher: Searcher, job: Job, config: DecodeConfig, n: int, *, ne
     """The best completions of the job's prefix that go on with ``n`` different words, likeliest first.
 
     The likeliest next tokens are completed, ``n`` at a time, until as many words have been seen. The word is the one
-    that the token belongs to in the completion; of two tokens that lead to the same word the better completion
-    stays. ``new_word``: only tokens that begin a word.
+    that the token belongs to in the completion, as likely as its tokens are together; of two tokens that lead to the
+    same word the better completion stays. ``new_word``: only tokens that begin a word.
     """
     intake = searcher.intake
     tokens = searcher.next_tokens(job, config, _ROUNDS * n, intake.starts if new_word else None)
     found: dict[str, Hypothesis] = {}
+    likely: dict[str, float] = {}
     for first in range(0, len(tokens), n):
         for one in _completed(searcher, job, config, tokens[first : first + n]):
             pieces = intake.tokenizers.tgt.tokens(one.tokens)
             ends = [start for start in word_starts(pieces, intake.marks_spaces) if start > len(job.prefix)]
-            word = "".join(pieces[: min(ends, default=len(pieces))])
+            end = min(ends, default=len(pieces))
+            word = "".join(pieces[:end])
             if word not in found or found[word].score < one.score:
                 found[word] = one
+                likely[word] = math.fsum(one.token_logprobs[len(job.prefix) : end])
         if len(found) >= n:
             break
-    return list(found.values())[:n]
+    return [found[word] for word in sorted(found, key=lambda word: -likely[word])[:n]]
 
 
 def _completed(searcher: Searcher, job: Job, config: DecodeConfig, tokens: list[int]) -> list[Hypothesis]:

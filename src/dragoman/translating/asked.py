@@ -19,7 +19,10 @@ TermPairs = Terms | Mapping[str, str] | Iterable[tuple[str, str]]
 
 @dataclass(frozen=True)
 class Request:
-    """Texts with what was asked for each: line number (from 0), prefix, phrases; ``terms`` are for all."""
+    """Texts with what was asked for each: line number (from 0), prefix, phrases; ``terms`` are for all.
+
+    White space around a prefix is none of it, so that a blank one is empty: no prefix.
+    """
 
     texts: list[str]
     lines: Sequence[int]
@@ -49,6 +52,8 @@ class Request:
         prefixes = None if prefix is None else texts_of(prefix, "prefix")
         if prefixes is not None and (len(prefixes) != len(texts) or (isinstance(prefix, str) and not single)):
             raise DataError(f"{len(texts)} texts need as many prefixes; give a list of that length.")
+        if prefixes is not None:
+            prefixes = [prefix.strip() for prefix in prefixes]
         phrases = None
         if constraints is not None:
             each = [constraints] if single else _listed(constraints)
@@ -125,6 +130,12 @@ def check_report(report: object) -> None:
         )
 
 
+def check_check(check: object) -> None:
+    """Raises :class:`ConfigError` for what cannot be called."""
+    if not callable(check):
+        raise ConfigError(Setting("check"), f" is a {type(check).__name__}; give a function, which is called as it is.")
+
+
 def _listed(constraints: object) -> list[object]:
     items = None if isinstance(constraints, str) else items_of(constraints)
     if items is None:
@@ -148,7 +159,14 @@ def terms_of(terms: object) -> Terms | None:
 
 
 def ids_of(tgt: object) -> list[int]:
-    """The target ids of a translation or a list of whole numbers. Raises :class:`DataError` for anything else."""
+    """The target ids of a translation or a list of whole numbers. Raises :class:`DataError` for anything else.
+
+    The ids of a translation in parts are no target: each part is one, of its own piece of the source.
+    """
+    if isinstance(tgt, Translation) and tgt.parts > 1:
+        raise DataError(
+            f"the text of this translation was translated in {tgt.parts} parts; give its sentences one by one."
+        )
     try:
         if isinstance(tgt, bytes):
             raise TypeError

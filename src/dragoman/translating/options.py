@@ -8,8 +8,16 @@ from typing import Any
 from dragoman.config import DecodeConfig
 from dragoman.errors import ConfigError, Setting, nearest
 
-# What may be asked of a translation beside the fields of DecodeConfig.
-_BESIDE = ("prefix", "constraints", "terms", "strict_terms", "attention", "batch_tokens")
+# What each call may be asked beside the fields of DecodeConfig.
+_PHRASES = ("prefix", "constraints", "terms", "strict_terms", "attention")
+_BESIDE: dict[str, tuple[str, ...]] = {
+    "translate": (*_PHRASES, "batch_tokens", "line_numbers", "report"),
+    "stream": (*_PHRASES, "line_number"),
+    "alternatives": ("prefix", "n"),
+    "record": ("prefix",),
+    "force": ("attention",),
+    "decode_config": (),
+}
 _DRAWING = ("temperature", "top_k", "top_p", "seed")
 # What asks for a search, where it is above its least value.
 _SEARCHING = {"beam_size": 1, "stop_after": 0}
@@ -17,8 +25,8 @@ _SEARCHING = {"beam_size": 1, "stop_after": 0}
 _BY_SOURCE = ("max_length_ratio", "max_length_extra")
 
 
-def asked_config(default: DecodeConfig, options: Mapping[str, Any]) -> DecodeConfig:
-    """``default`` with some fields changed.
+def asked_config(default: DecodeConfig, options: Mapping[str, Any], call: str = "decode_config") -> DecodeConfig:
+    """``default`` with some fields changed; ``call`` is the method of ``Translator`` that was asked.
 
     What is asked for counts: with a beam, or an end of the search, it is a search, though the default may draw, and
     lengths by the source hold, though the default may have a fixed one. Raises :class:`ConfigError` for an unknown
@@ -27,8 +35,13 @@ def asked_config(default: DecodeConfig, options: Mapping[str, Any]) -> DecodeCon
     """
     fields = DecodeConfig.model_fields
     for name in options:
-        if name not in fields:
-            raise ConfigError(f'no option of a translation is called "{name}"{nearest(name, [*fields, *_BESIDE])}.')
+        if name in fields:
+            continue
+        beside = _BESIDE[call]
+        if any(name in others for others in _BESIDE.values()):
+            twin = [other for other in beside if other.rstrip("s") == name.rstrip("s")]
+            raise ConfigError(f"{call} takes no {name}{nearest(name, twin)}; leave it out.")
+        raise ConfigError(f'no option of a translation is called "{name}"{nearest(name, [*fields, *beside])}.')
     if not options:
         return default
     implied: dict[str, Any] = {}

@@ -113,7 +113,11 @@ class Results:
         return words
 
     def joined(self, parts: Sequence[tuple[Job, Translation]], config: DecodeConfig) -> Translation:
-        """The translations of the parts of one text as one; its alternatives are those of the same place."""
+        """The translations of the parts of one text as one; its alternatives are those of the same place.
+
+        One warning says how many of them stop where the model's translations end.
+        """
+        self._say_cut(parts, config)
         if len(parts) == 1:
             return parts[0][1]
         found = [translation for _, translation in parts]
@@ -125,6 +129,18 @@ class Results:
         if maps:
             whole.attention = _blocks(maps)
         return whole
+
+    def _say_cut(self, parts: Sequence[tuple[Job, Translation]], config: DecodeConfig) -> None:
+        intake, most = self.intake, self.intake.max_length
+        cut = sum(
+            not found.finished and len(found.ids) == most < config.limit(len(intake.with_special(job.source)))
+            for job, found in parts
+        )
+        if not cut:
+            return
+        where = f"{most} tokens" + (f" in {cut} of its {len(parts)} parts" if len(parts) > 1 else "")
+        remedy = "split it into sentences" + (" or set max_length" if not intake.bounded else "")
+        logger.warning("line %d: the translation stops unfinished at %s; %s.", parts[0][0].line + 1, where, remedy)
 
 
 def say_unmet(unmet: Sequence[str], line: int, *, strict: bool) -> None:
@@ -152,6 +168,7 @@ def _put_together(found: Sequence[Translation], gaps: Sequence[str], config: Dec
         token_logprobs=[value for one in found for value in one.token_logprobs],
         words=[word for one in found for word in one.words],
         unmet=[text for one in found for text in one.unmet],
+        parts=len(found),
     )
 
 

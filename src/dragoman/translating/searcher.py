@@ -13,6 +13,7 @@ from torch import Tensor
 
 from dragoman.config import DecodeConfig
 from dragoman.decoding import Hypothesis, Search, Step, make_search, run, score_targets
+from dragoman.errors import ConfigError, Setting
 from dragoman.text.batching import pad_sources
 from dragoman.translating.ensemble import Engine, note_beam
 from dragoman.translating.jobs import Intake, Job
@@ -114,10 +115,18 @@ class Searcher:
 
 
 def _checked(step: Step, check: Callable[[], object]) -> Step:
-    """A step that calls ``check`` before it computes; what that raises ends the search."""
+    """A step that calls ``check`` before it computes; what that raises ends the search.
+
+    Raises :class:`ConfigError` in place of StopIteration, which would look like the end of a loop of ours.
+    """
 
     def checked(tokens: Tensor, state: Any, parents: Tensor | None = None) -> Tensor:
-        check()
+        try:
+            check()
+        except StopIteration as error:
+            raise ConfigError(
+                Setting("check"), " raised StopIteration, which ends loops and not calls; let it raise another error."
+            ) from error
         return step(tokens, state, parents)
 
     return checked

@@ -20,8 +20,9 @@ class Terms:
 
     A term applies where it stands in a text: whole words in scripts that have spaces between words, anywhere in
     those that have none (Han, kana, Thai, …). White space of any length is one space. A term written in lower case
-    applies in any case; one with a capital, only as it is written. Of terms that overlap, the one that begins first
-    applies, of those the longest.
+    applies in any case, so that ``straße`` applies to ``STRASSE`` (but not to ``strasse``, which is another spelling);
+    one with a capital, only as it is written. Of terms that overlap, the one that begins first applies, of those the
+    longest.
     """
 
     def __init__(self, pairs: Iterable[tuple[str, str]]) -> None:
@@ -43,7 +44,11 @@ class Terms:
                 raise DataError(f'terms {numbers[source]} and {number} are both for "{source}"; leave one of them out.')
             numbers[source] = number
             (self._any_case if source == source.lower() else self._exact)[source] = target
-        self._lengths = sorted({len(source) for source in numbers}, reverse=True)
+        # Some capitals are no single character that is made small again: SS of ß, Σ of ς, I of ı.
+        self._capital: dict[str, str] = {}
+        for source, target in self._any_case.items():
+            self._capital.setdefault(source.upper(), target)
+        self._lengths = sorted({len(source) for source in [*numbers, *self._capital]}, reverse=True)
 
     @classmethod
     def read(cls, path: str | os.PathLike[str]) -> Terms:
@@ -74,15 +79,14 @@ class Terms:
         return list(self._found(_plain(text)))
 
     def _found(self, text: str) -> Iterator[str]:
-        # A character whose small letter is two (İ) stays: the places are those of the text.
-        lower = "".join(one.lower() if len(one.lower()) == 1 else one for one in text)
         at = 0
         while at < len(text):
             for length in self._lengths if is_boundary(text, at) else ():
                 end = at + length
                 if end > len(text) or not is_boundary(text, end):
                     continue
-                target = self._exact.get(text[at:end]) or self._any_case.get(lower[at:end])
+                here = text[at:end]
+                target = self._exact.get(here) or self._any_case.get(here.lower()) or self._capital.get(here)
                 if target is not None:
                     yield target
                     at = end
