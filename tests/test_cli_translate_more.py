@@ -67,6 +67,17 @@ def test_terms(run_cli: RunCli, model: Path, translator: Translator, text: Path,
     assert "Zaun" in result.stdout.split("\n")[2]
 
 
+def test_a_dash_is_standard_output(
+    run_cli: RunCli, model: Path, text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    expected = run_cli("translate", model, text, *LIMIT).stdout
+    assert run_cli("translate", model, text, *LIMIT, "-o", "-").stdout == expected != ""
+    scored = run_cli("evaluate", model, "--src", text, "--ref", text, *LIMIT, "-o", "-").stdout
+    assert scored.startswith(expected)
+    assert not (tmp_path / "-").exists()
+
+
 def test_terms_that_cannot_be_met(run_cli: RunCli, model: Path, text: Path, terms: Path) -> None:
     result = run_cli("translate", model, text, "--terms", terms, "--max-length", "2", "--jsonl", "-q")
     assert result.rc == 0

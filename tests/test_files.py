@@ -85,6 +85,23 @@ def test_the_mode_is_that_of_a_plain_file(tmp_path: Path) -> None:
     assert stat.S_IMODE(ours) == stat.S_IMODE(plain)
 
 
+def test_a_symbolic_link_stays_and_what_it_leads_to_is_written(tmp_path: Path) -> None:
+    (tmp_path / "there").mkdir()
+    target, link = tmp_path / "there" / "target", tmp_path / "link"
+    target.write_text("old")
+    target.chmod(0o640)
+    link.symlink_to(target)
+    write_text(link, "new")
+    assert link.is_symlink()
+    assert target.read_text() == "new"
+    assert stat.S_IMODE(target.stat().st_mode) == 0o640
+    hanging = tmp_path / "hanging"
+    hanging.symlink_to(tmp_path / "there" / "later")
+    write_text(hanging, "first")
+    assert (tmp_path / "there" / "later").read_text() == "first"
+    assert not list(tmp_path.rglob("*.part"))
+
+
 def test_a_place_below_a_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(DragomanError, match=r"^cannot write .*file.a\.txt: .*; choose a place that is writable\.$"):

@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 import signal
+import stat
 import tempfile
 import threading
 from collections.abc import Iterator
@@ -36,10 +37,12 @@ def atomic_file(path: str | os.PathLike[str], mode: str = "w") -> Iterator[IO[An
     """Open a temporary file beside ``path`` and rename it over ``path`` when the block ends without error.
 
     Until then ``name`` of the stream is the temporary file's. ``mode`` is ``"w"`` (UTF-8 text, line feeds kept) or
-    ``"wb"``.
+    ``"wb"``. A symbolic link stays, what it leads to is written; a file that was there keeps its permissions.
     Raises :class:`DragomanError` where the place cannot be written.
     """
     path = Path(path)
+    if path.is_symlink():
+        path = Path(os.path.realpath(path))
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
@@ -52,7 +55,7 @@ def atomic_file(path: str | os.PathLike[str], mode: str = "w") -> Iterator[IO[An
             yield stream
             stream.flush()
             os.fsync(stream.fileno())
-        os.chmod(name, _permissions())
+        os.chmod(name, stat.S_IMODE(path.stat().st_mode) if path.is_file() else _permissions())
         os.replace(name, path)
     except OSError as error:
         raise _refuse(path, error) from error

@@ -137,13 +137,13 @@ def _opened(file: str) -> Iterator[tuple[Iterator[str], Arriving | None]]:
 
 @contextlib.contextmanager
 def destination(output: Path | None) -> Iterator[IO[Any]]:
-    """Where the lines go, None being standard output; a file takes its place when it is complete, ``.gz`` is packed.
+    """Where the lines go, None or ``-`` being standard output; a file takes its place when complete, ``.gz`` is packed.
 
     Raises :class:`DragomanError` at once for a place that cannot be written.
     """
-    if output is None and sys.stdout is None:
+    if _is_stdout(output) and sys.stdout is None:
         raise DragomanError("standard output is closed; open it, or give a file with -o.")
-    if output is None:
+    if output is None or _is_stdout(output):
         yield sys.stdout
     elif output.is_dir():
         raise DragomanError(f"cannot write {output}: it is a folder; give a file in it.")
@@ -159,9 +159,13 @@ def destination(output: Path | None) -> Iterator[IO[Any]]:
 
 def unfinished(output: Path | None, written: int) -> str:
     """What has become of the output of a run that ends after so many of its lines."""
-    if output is not None and not _is_stream(output):
+    if output is not None and not _is_stdout(output) and not _is_stream(output):
         return f"{output} {'is as it was' if output.exists() else 'is not written'}"
     return f"the output ends after line {written:,} of the input" if written else "nothing is written"
+
+
+def _is_stdout(output: Path | None) -> bool:
+    return output is None or str(output) == "-"
 
 
 @contextlib.contextmanager

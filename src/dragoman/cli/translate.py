@@ -145,6 +145,7 @@ def translate(
     size = 1 if lines.is_typed(file) else WINDOW if alone else SHARED_WINDOW
     common.prepare_runtime(threads if alone else None)
     several = lines.Several()
+    output = None if output == Path("-") else output
     with lines.destination(output) as stream, _progress(file, output, total) as report:
         windows = several.counted(lines.windows(file, prefix, size))
         done = work.translated(asked, windows, report)
