@@ -114,7 +114,7 @@ def test_text_in_a_bad_state(config: Path, tmp_path: Path) -> None:
     (tmp_path / "train.de").write_bytes("".join(f"{line}\n" for line in [*lines, "Ende."]).encode())
     shutil.copy(tmp_path / "valid.en", tmp_path / "valid.de")
     _, found = look(config, ["data.test.src=train.en", "data.test.tgt=train.de"])
-    for words in ("moved up by a line", "carriage return", "HTML entities", "of the pairs of data.test stand"):
+    for words in ("moved up by a line", "carriage return", "HTML entities", "of the pairs of data.test,"):
         assert any(words in text for text in found), words
 
 

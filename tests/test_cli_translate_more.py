@@ -78,6 +78,26 @@ def test_a_dash_is_standard_output(
     assert not (tmp_path / "-").exists()
 
 
+@pytest.mark.parametrize("workers", [(), ("--workers", "2")])
+def test_lines_that_came_before_a_bad_one_are_written(
+    run_cli: RunCli, model: Path, text: Path, tmp_path: Path, workers: tuple[str, ...]
+) -> None:
+    """Through a pipe; a file is looked at first, and then nothing is written."""
+    expected = run_cli("translate", model, text, *LIMIT).stdout
+    bad = text.read_bytes() + b"\xff\nkey\n"
+
+    def piped(*more: str | Path) -> tuple[int, str, str]:
+        command = [DRAGOMAN, "translate", model, *LIMIT, *workers, *more]
+        done = subprocess.run(command, input=bad, capture_output=True, check=False)
+        return done.returncode, done.stdout.decode(), done.stderr.decode()
+
+    rc, out, said = piped()
+    assert (rc, out) == (1, expected)
+    assert f"line {len(LINES) + 1}: byte 0xff" in said
+    assert piped("-o", tmp_path / "out")[:2] == (1, "")
+    assert not (tmp_path / "out").exists()
+
+
 def test_terms_that_cannot_be_met(run_cli: RunCli, model: Path, text: Path, terms: Path) -> None:
     result = run_cli("translate", model, text, "--terms", terms, "--max-length", "2", "--jsonl", "-q")
     assert result.rc == 0

@@ -87,16 +87,33 @@ def windows(file: str, prefix: str | None, size: int) -> Iterator[Window | None]
     """The number of the first line, ``size`` lines, and their prefixes, again and again.
 
     Of what somebody writes while it is read (a pipe), a window holds fewer lines where no more are coming, and None
-    behind it says so: whoever writes may be waiting for the translations.
+    behind it says so: whoever writes may be waiting for the translations. The lines before one that cannot be read
+    still come, with None behind them, before the error does.
     """
     starts = None if prefix is None else common.read_text(prefix)
     first = 0
     with _opened(file) as (lines, pipe):
-        while window := list(islice(lines if pipe is None else pipe.together(lines), size)):
-            yield first, window, None if starts is None else list(islice(starts, size))
-            first += len(window)
-            if pipe is not None and pipe.is_silent():
+        fault: DragomanError | None = None
+        while fault is None:
+            window, fault = _gathered(islice(lines if pipe is None else pipe.together(lines), size))
+            if window:
+                yield first, window, None if starts is None else list(islice(starts, size))
+                first += len(window)
+            elif fault is None:
+                return
+            if fault is not None or (pipe is not None and pipe.is_silent()):
                 yield None
+        raise fault
+
+
+def _gathered(lines: Iterable[str]) -> tuple[list[str], DragomanError | None]:
+    """The lines, or those before the first that cannot be read and what is wrong with it."""
+    window: list[str] = []
+    try:
+        window.extend(lines)
+    except DragomanError as error:
+        return window, error
+    return window, None
 
 
 class Several:
