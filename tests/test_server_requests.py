@@ -309,6 +309,7 @@ def test_the_table_of_limits_is_whole(server: Server) -> None:
         "attention_sentences": "sentences with attention",
         "attention_tokens": "tokens of a sentence with attention",
         "attention_weights": "attention weights in an answer",
+        "linked": "have their words linked",
         "phrases": "terms that stand in one sentence",
         "max_connections": "connections",
     }
