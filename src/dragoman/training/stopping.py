@@ -54,7 +54,7 @@ def stop_signals(trainer: Trainer) -> Iterator[None]:
 
     for name in ("SIGINT", "SIGTERM", "SIGHUP"):
         number = signal.Signals.__members__.get(name)
-        if number is not None and signal.getsignal(number) is not signal.SIG_IGN:
+        if number is not None and not (name == "SIGHUP" and signal.getsignal(number) is signal.SIG_IGN):
             old[number] = signal.signal(number, ask)
     try:
         yield
