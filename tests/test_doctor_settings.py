@@ -337,7 +337,7 @@ def test_a_training_begins_with_its_warnings_and_goes_on(
     folder = train(bad, tmp_path / "run")
     told = capsys.readouterr().err
     assert "warning: the warm-up of 50 updates is longer than the run of about 3" in told
-    assert "warning: 100 % of the sources of data.valid stand in the training text too" in told
+    assert "warning: 100 % of the sources of data.valid and " in told
     assert (folder / "best").is_dir()
     train(bad.changed(train=bad.train.changed(max_steps=4)), tmp_path / "run", resume=True)
     assert "warning" not in capsys.readouterr().err  # it was said at the start

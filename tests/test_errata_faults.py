@@ -57,9 +57,9 @@ def test_validation_translates_without_the_reference(monkeypatch: pytest.MonkeyP
     bundle, sources = make_bundle(), ["The ferry leaves at nine.", "Nobody leaves the fields."]
     seen: list[tuple[list[str], list[str]]] = []
 
-    def watched(hypotheses: list[str], references: list[str], metrics: tuple[str, ...]) -> list[Any]:
+    def watched(hypotheses: list[str], references: list[str], metrics: tuple[str, ...], lowercase: bool) -> list[Any]:
         seen.append((hypotheses, references))
-        return list(evaluate(hypotheses, references, metrics))
+        return list(evaluate(hypotheses, references, metrics, lowercase))
 
     monkeypatch.setattr(validation, "evaluate", watched)
     for references in (["Die Fähre.", "Niemand."], ["Der Zaun ist grün.", "Ein kalter Wind weht."]):
