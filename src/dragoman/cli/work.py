@@ -173,7 +173,8 @@ def shared_out(
         for process in multiprocessing.active_children():
             with contextlib.suppress(OSError):
                 process.terminate()
-        pool.shutdown(wait=False, cancel_futures=True)
+        # Python 3.11 may write to a closed pipe at its end, where the pool's thread ends at the same time.
+        pool.shutdown(cancel_futures=True)
 
 
 def _next(waiting: deque[tuple[lines.Window, Future[list[str]]]], report: Callable[[int], Report]) -> list[str]:

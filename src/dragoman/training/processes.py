@@ -61,16 +61,14 @@ class Processes(Ranks):
         # Decisions travel between the processors, whatever the gradients use.
         self._quick = dist.new_group(backend="gloo", timeout=PEER_TIMEOUT)
         self._patient = dist.new_group(backend="gloo", timeout=LEADER_TIMEOUT)
-        # Not before: a process may train several models one after the other.
-        atexit.unregister(_leave)
-        atexit.register(_leave)
+        # Not before the end: a process may train several models one after the other.
+        _at_exit(_leave)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if error is not None:
-            # What is still under way would be waited for.
-            atexit.unregister(_leave)
+            _at_exit(_break_off, self._quick, self._patient)
         if isinstance(error, RuntimeError) and _is_lost(error):
             raise RunError(
                 "another process of this training ended or hangs, so that this one on "
@@ -197,9 +195,27 @@ def _sum_bucket(bucket: Any) -> Any:
     return work.get_future().then(lambda done: done.value()[0])
 
 
+def _at_exit(leave: Callable[..., None], *groups: Any) -> None:
+    """Let ``leave`` end the connections when the process ends, in place of what was to do so before.
+
+    Gloo's threads run our Python, and abort a process whose interpreter is gone before they are.
+    """
+    for other in (_leave, _break_off):
+        atexit.unregister(other)
+    atexit.register(leave, *groups)
+
+
 def _leave() -> None:
     if dist.is_initialized():
         dist.destroy_process_group()
+
+
+def _break_off(*groups: Any) -> None:
+    """The same after an error: what is under way with others is not waited for."""
+    if dist.is_initialized():
+        for group in (dist.group.WORLD, *groups):
+            group.abort()
+    _leave()
 
 
 def _bytes(content: bytes) -> Tensor:
