@@ -38,6 +38,21 @@ def test_one_sentence(model: Path, command: str, sentence: str) -> None:
     assert (result.returncode, result.stdout, result.stderr) == (1, "", sentence)
 
 
+@pytest.mark.parametrize(
+    "command", ["translate model text -o /dev/full", "translate model text > /dev/full", "info model > /dev/full"]
+)
+def test_no_room_for_the_output(model: Path, command: str) -> None:
+    sentence = "dragoman: cannot write the output: No space left on device; make room, or choose another place.\n"
+    result = run(model, command)
+    assert (result.returncode, result.stdout, result.stderr) == (1, "", sentence)
+
+
+def test_a_text_without_a_name(model: Path) -> None:
+    result = run(model, "translate model ''")
+    sentence = "dragoman: the name of the text is empty; give a file, or - for standard input.\n"
+    assert (result.returncode, result.stdout, result.stderr) == (2, "", sentence)
+
+
 def test_nobody_to_talk_to_is_no_reason_to_end(model: Path) -> None:
     assert run(model, "translate model text -o out 2>&-").returncode == 0
     assert (model / "out").read_text().count("\n") == 1

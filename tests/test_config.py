@@ -275,6 +275,13 @@ def test_the_length_limit_of_a_translation(ratio: float, extra: int, source: int
     assert config.changed(min_length=17, max_length=17).limit(source) == 17
 
 
+@pytest.mark.parametrize("name", ["max_length", "min_length", "max_length_extra"])
+def test_a_translation_that_never_ends_cannot_be_asked_for(name: str) -> None:
+    assert getattr(DecodeConfig(**{name: 100_000}), name) == 100_000
+    with pytest.raises(ConfigError, match=f'"{name}" is 100001: input should be less than or equal to 100000'):
+        DecodeConfig(**{name: 100_001})
+
+
 @pytest.mark.parametrize("name", ["", ".", "..", "a/b", "../x", "/abs", "a\0b", "a\nb", "a\\b"])
 def test_a_run_s_name_is_a_file_name(name: str) -> None:
     with pytest.raises(ConfigError, match="name"):

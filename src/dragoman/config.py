@@ -11,7 +11,20 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
 
 from dragoman.errors import ConfigError, Setting, nearest
-from dragoman.fields import AboveZero, Config, Count, Fraction, NotNegative, Number, Positive, Ratio, Seed, Thousand
+from dragoman.fields import (
+    AboveZero,
+    Config,
+    Count,
+    Extent,
+    Fraction,
+    Length,
+    NotNegative,
+    Number,
+    Positive,
+    Ratio,
+    Seed,
+    Thousand,
+)
 
 Files = Annotated[tuple[str, ...], BeforeValidator(lambda v: (v,) if isinstance(v, str) else v), Field(min_length=1)]
 
@@ -312,9 +325,9 @@ class DecodeConfig(Config):
     n_best: Thousand = Field(1, description="translations returned per sentence")
     stop_after: Count = Field(0, description="end once so many hypotheses have ended; 0: when nothing open can win")
     max_length_ratio: Ratio = Field(2.0, description="target tokens per source token")
-    max_length_extra: Count = Field(10, description="target tokens on top of the ratio")
-    max_length: Positive | None = Field(None, description="target tokens; where set, in place of ratio and extra")
-    min_length: Count = Field(0, description="target tokens before the end may come, whatever ratio and extra allow")
+    max_length_extra: Extent = Field(10, description="target tokens on top of the ratio")
+    max_length: Length | None = Field(None, description="target tokens; where set, in place of ratio and extra")
+    min_length: Extent = Field(0, description="target tokens before the end may come, whatever ratio and extra allow")
     min_length_ratio: Ratio = Field(
         0.0, description="target tokens per source token before the end may come; the larger of both counts"
     )

@@ -30,6 +30,10 @@ AboveZero = Annotated[float, Field(gt=0.0), Number]
 Ratio = Annotated[float, Field(ge=0.0, le=1000.0), Number]
 Count = Annotated[int, Field(ge=0), Number]
 Positive = Annotated[int, Field(ge=1), Number]
+# In tokens of a translation: far beyond any text, and a search of so many still ends.
+_LONGEST = 100_000
+Length = Annotated[int, Field(ge=1, le=_LONGEST), Number]
+Extent = Annotated[int, Field(ge=0, le=_LONGEST), Number]
 Thousand = Annotated[int, Field(ge=1, le=1000), Number]
 Seed = Annotated[int, Field(ge=0, lt=1 << 63), Number]
 

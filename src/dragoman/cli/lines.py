@@ -59,8 +59,10 @@ def check_input(file: str, prefix: str | None) -> int:
     """The lines of the input, 0 where they cannot be counted first.
 
     Raises :class:`DataError` for what cannot be read, and for prefixes of another number, before anything is loaded
-    or written.
+    or written; :class:`UsageError` for no name at all.
     """
+    if not file:
+        raise UsageError("the name of the text is empty; give a file, or - for standard input.")
     lines = _count(file)
     if prefix is None:
         return lines or 0

@@ -7,6 +7,7 @@ went away; 143: ended by SIGTERM.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import sys
 from importlib import import_module
@@ -34,6 +35,9 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "serve": ("dragoman.cli.serve", "Serve models over HTTP, with a web page."),
     "info": ("dragoman.cli.info", "Show what a model or a configuration holds."),
 }
+
+# What only writing meets; the names differ between systems.
+_NO_ROOM = {getattr(errno, name) for name in ("ENOSPC", "EFBIG", "EDQUOT") if hasattr(errno, name)}
 
 
 class Commands(TyperGroup):
@@ -88,14 +92,22 @@ class Commands(TyperGroup):
             raise typer.Exit(141) from None
         except OSError as error:
             _abandon_stdout()
-            where = f"{error.filename}: " if error.filename else ""
-            raise DragomanError(f"{where}{error.strerror or error}; mend that and call the command again.") from error
+            raise DragomanError(_of_system(error)) from error
 
 
 def _options(command: Any) -> dict[str, str]:
     """What the caller of a command calls the settings that it takes as options; nobody gave their class by name."""
     options = [parameter for parameter in command.params if parameter.param_type_name == "option"]
     return {"": "", **{option.name: max(option.opts, key=len) for option in options}}
+
+
+def _of_system(error: OSError) -> str:
+    """What to say of an error of the system's that no part of the command has taken up."""
+    what = error.strerror or str(error)
+    if error.filename is None and error.errno in _NO_ROOM:
+        return f"cannot write the output: {what}; make room, or choose another place."
+    where = f"{error.filename}: " if error.filename else ""
+    return f"{where}{what}; mend that and call the command again."
 
 
 def _abandon_stdout() -> None:
