@@ -64,6 +64,7 @@ bench: $(STAMP)
 docs: $(STAMP)
 	@$(BIN)/python docs/make_commands.py
 	@$(BIN)/python docs/make_settings.py
+	@$(BIN)/python docs/make_modules.py
 	@$(BIN)/python -m sphinx -b html -W --keep-going -q -E -a -d build/doctrees docs build/docs
 	@echo "written to build/docs/index.html"
 

@@ -12,7 +12,7 @@ import torch
 from bundles import LINES
 from dragoman import Transformer, Translator, interop
 from dragoman.bundle import Bundle
-from dragoman.interop import ctranslate2 as ct2
+from dragoman.interop import ctranslate2_readme
 from dragoman.interop.check import torch_difference
 from marian_models import CASES, batch, facts, live, their_logits
 from test_interop_ctranslate2 import sharp_bundle
@@ -105,7 +105,7 @@ def _translated(folder: Path, bundle: Bundle, quantization: str) -> list[list[in
     engine = ctranslate2.Translator(str(folder), compute_type="float32" if quantization == "float32" else "default")
     results = engine.translate_batch(
         [[source[index] for index in ids] for ids in src.encode_batch(LINES)],
-        **{**ct2.search_options(bundle.decode), "beam_size": 1},
+        **{**ctranslate2_readme.search_options(bundle.decode), "beam_size": 1},
         max_decoding_length=12,
         disable_unk=True,
         suppress_sequences=[[tgt.vocabulary()[index]] for index in sorted(never)],

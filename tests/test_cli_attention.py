@@ -119,6 +119,34 @@ def test_the_search(model: Path, tmp_path: Path, translator: Translator) -> None
 
 
 @pytest.mark.parametrize(
+    ("options", "name", "begins"),
+    [
+        ({}, "attention.html", b"<!doctype html>"),
+        ({"words": True, "tgt": "ja"}, "attention.html", b"<!doctype html>"),
+        ({"beam": True}, "search.html", b"<!doctype html>"),
+        ({"head": "all"}, "attention.png", b"\x89PNG"),
+        ({"kind": "encoder"}, "attention.png", b"\x89PNG"),
+        ({"layer": "1"}, "attention.png", b"\x89PNG"),
+    ],
+)
+def test_without_a_name_what_is_asked_for_says_what_is_written(
+    model: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    options: dict[str, Any],
+    name: str,
+    begins: bytes,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with caplog.at_level("INFO", "dragoman"):
+        attention(model, LINE, device="cpu", **options)
+    assert caplog.messages[-1] == f"written to {name}"
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+    assert (tmp_path / name).read_bytes()[: len(begins)].lower() == begins.lower()
+
+
+@pytest.mark.parametrize(
     ("name", "options", "error", "message"),
     [
         ("x.html", {"head": "1"}, UsageError, "--head chooses what a picture shows"),
@@ -132,6 +160,7 @@ def test_the_search(model: Path, tmp_path: Path, translator: Translator) -> None
         ("x.png", {"head": "3"}, UsageError, "no head 3; choose one of 1 to 2"),
         ("x.png", {"beam": True}, UsageError, "use one of .html, .json"),
         ("x.html", {"beam": True, "tgt": "x"}, UsageError, "leave out --tgt and --words"),
+        ("x.html", {"beam": True, "head": "1"}, UsageError, "--head is for a picture of the attention, and --beam"),
         ("x.html", {"sentence": " \t"}, DataError, "the sentence is blank"),
         ("x.html", {"tgt": ""}, DataError, "--tgt is blank"),
         ("x.json", {"tgt": " \n"}, DataError, "--tgt is blank"),

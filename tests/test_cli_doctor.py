@@ -16,6 +16,7 @@ from conftest import REPOSITORY, RunCli
 from dragoman import phrasebook
 from dragoman.bundle import save_bundle
 from dragoman.cli.doctor import doctor
+from dragoman.doctor import saying
 from dragoman.doctor.examine import Examination, counts, examine
 from dragoman.errors import ConfigError, DataError, UsageError
 from dragoman.preflight.finding import Outcome
@@ -64,7 +65,8 @@ def files(folder: Path) -> set[str]:
 
 def test_a_healthy_configuration(config: Path, tmp_path: Path, run_cli: RunCli) -> None:
     before = files(tmp_path)
-    done = run_cli("doctor", config, cwd=tmp_path)
+    # It ends long before, unless the machine is busy.
+    done = run_cli("doctor", config, "--seconds=600", cwd=tmp_path, timeout=600)
     assert done.rc == 0, done.stdout + done.stderr
     lines = done.stdout.splitlines()
     assert lines[-1] == "0 errors, 0 warnings, 0 notes"
@@ -72,8 +74,33 @@ def test_a_healthy_configuration(config: Path, tmp_path: Path, run_cli: RunCli) 
     assert len(lines) > 20
     assert any("the loss of 8 pairs fell from" in line for line in lines)
     assert any("up to 3.0e-03 the loss went" in line for line in lines)
+    assert done.stderr.startswith(f"looking at {config}\n")
     assert "checking: repeated pairs" in done.stderr
     assert files(tmp_path) == before
+
+
+def test_nothing_takes_long_in_silence(config: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a clock has moved on between two looks, each long part says how far it is."""
+    monkeypatch.setattr(saying, "SILENCE", 0.0)
+    said: list[str] = []
+    examine(config, [], None, None, Examination(said.append))
+    for line in (
+        "reading the text: 1,500 pairs",
+        "cutting the sample into tokens: 1,500 pairs",
+        "learning one batch by heart: 2 updates, loss ",
+        "trying the learning rate: ",
+    ):
+        assert any(one.startswith(line) for one in said), line
+
+
+def test_it_is_said_every_few_seconds_and_not_more_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = iter([0.0, 1.0, 2.9, 3.0, 5.9, 6.1])
+    monkeypatch.setattr("time.monotonic", lambda: next(clock))
+    said: list[str] = []
+    often = saying.Often(said.append)
+    for number in range(5):
+        often(str(number))
+    assert said == ["2", "4"]
 
 
 def test_errors_end_with_1_and_training_is_not_tried(config: Path, run_cli: RunCli) -> None:

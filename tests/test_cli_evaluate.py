@@ -16,6 +16,7 @@ from dragoman.bundle import save_bundle
 from dragoman.config import ModelConfig, TokenizerConfig
 from dragoman.evaluation import METRICS, evaluate
 from dragoman.model.transformer import Transformer
+from dragoman.phrasebook import generate
 from dragoman.text.tokenizer import Tokenizer, TokenizerPair
 
 WriteLines = Callable[[str, Sequence[str]], Path]
@@ -82,6 +83,7 @@ def test_refusals_before_the_work(run_cli: RunCli, files: list[str | Path], tmp_
         ([*files, "--ref", tmp_path / "empty"], 1, "src has 8 lines and empty has 0; give files that belong"),
         ([*files[:2], "--ref", tmp_path / "bad"], 1, "bad, line 2: byte 0xff at column 1 is not UTF-8"),
         (["--src", "-", "--ref", "-"], 2, "standard input can be read only once"),
+        ([*files, "-o", "-"], 2, "-o keeps the translations, and standard output has the scores; give a file."),
         ([*files, "-o", tmp_path], 1, "it is a folder; give a file in it."),
     ]
     for args, code, message in cases:
@@ -111,6 +113,20 @@ def test_wrong_usage(run_cli: RunCli, missing: str) -> None:
     result = run_cli("evaluate", "model", *(word for pair in given.items() for word in pair))
     assert (result.rc, result.stdout) == (2, "")
     assert f"Missing option '{missing}'" in result.stderr
+
+
+def test_files_that_are_swapped_are_said_to_be(run_cli: RunCli, model: Path, write_lines: WriteLines) -> None:
+    """The scores come all the same; text in the model's direction gives no alarm."""
+    pairs = generate(1, 1, 30, seed=1).test
+    english, german = write_lines("en", [pair.src for pair in pairs]), write_lines("de", [pair.tgt for pair in pairs])
+    right = run_cli("evaluate", model, "--src", english, "--ref", german, *LIMIT, "-q")
+    assert (right.rc, right.stderr) == (0, "")
+    wrong = run_cli("evaluate", model, "--src", german, "--ref", english, *LIMIT, "-q")
+    said = "--src is in de and --ref in en, and this model translates from en to de; swap the two files."
+    # Behind it stands what is said of sentences that are too long for this model.
+    assert wrong.rc == 0
+    assert wrong.stderr.startswith(f"warning: {said}\n")
+    assert wrong.stdout.startswith("metric")
 
 
 def test_a_model_that_writes_lower_case_alone_is_said_to(

@@ -26,7 +26,7 @@ from dragoman.bundle import save_bundle
 from dragoman.cli import arriving, common, lines
 from dragoman.cli import translate as command
 from dragoman.cli.arriving import Arriving, has_to_be_waited_for
-from dragoman.errors import DataError
+from dragoman.errors import DataError, DragomanError
 
 DRAGOMAN = Path(sys.executable).with_name("dragoman")
 FAST = ("--max-length", "3", "--beam-size", "1", "-q")
@@ -259,3 +259,18 @@ def test_python_says_nothing(model: Path, caplog: pytest.LogCaptureFixture) -> N
     with caplog.at_level(logging.DEBUG, "dragoman"):
         Translator.load(model, device="cpu").translate(["A key. A wind."], max_length=2)
     assert caplog.records == []
+
+
+def test_who_types_is_told_so_before_anything_is_loaded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    leader, follower = os.openpty()
+    with open(leader, "wb", buffering=0), open(follower, encoding="utf-8") as terminal:
+        monkeypatch.setattr(sys, "stdin", terminal)
+        with caplog.at_level(logging.INFO, "dragoman"), pytest.raises(DragomanError, match="does not exist"):
+            command.translate(tmp_path / "no-model")
+        assert caplog.messages == ["type a sentence a line, and Enter translates it; Ctrl-D ends."]
+        (tmp_path / "text").write_text("a\n")
+        with caplog.at_level(logging.INFO, "dragoman"), pytest.raises(DragomanError, match="does not exist"):
+            command.translate(tmp_path / "no-model", str(tmp_path / "text"))
+        assert len(caplog.messages) == 1

@@ -137,10 +137,32 @@ def module_of(path: Path) -> ModuleType:
     return module
 
 
-@pytest.mark.parametrize("name", ["settings", "commands"])
+@pytest.mark.parametrize("name", ["settings", "commands", "modules"])
 def test_pages_written_from_the_code_are_up_to_date(name: str) -> None:
     """``make docs`` writes them anew."""
     assert module_of(DOCS / f"make_{name}.py").page() == (DOCS / f"{name}.md").read_text("utf-8")
+
+
+def test_every_file_says_what_it_is() -> None:
+    """In its first sentence, which is all that ``modules.md`` has of it."""
+    text = (DOCS / "modules.md").read_text("utf-8")
+    for path in SOURCE.rglob("*.py"):
+        name = path.relative_to(SOURCE).as_posix()
+        row = re.search(rf"^\| `{re.escape(name)}` \| (.+) \|$", text, re.MULTILINE)
+        assert (row is None) == (path.name == "__init__.py"), name
+        assert row is None or re.fullmatch(r"[^:].*\S\.", row[1]), name
+    folders = {path.parent for path in SOURCE.rglob("*.py")} - {SOURCE}
+    assert folders == {path.parent for path in SOURCE.glob("*/__init__.py")}
+    for folder in folders:
+        assert re.search(rf"^## {folder.name}/\n\n\S.*\.$", text, re.MULTILINE), folder
+
+
+def test_first_sentences() -> None:
+    first = module_of(DOCS / "make_modules.py").first_sentence
+    assert first("One. Two.\n\nThree.") == "One."
+    assert first("``a|b`` of\n:class:`~x.Y`, e.g. [..., D]. ``Z`` too.") == "`a\\|b` of `x.Y`, e.g. [..., D]."
+    assert first("Is it? It is.") == "Is it? It is."
+    assert first("") == ""
 
 
 def test_every_setting_says_what_it_is() -> None:

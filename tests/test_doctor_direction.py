@@ -13,7 +13,7 @@ import pytest
 from dragoman import phrasebook
 from dragoman.config import RunConfig
 from dragoman.preflight import direction as module
-from dragoman.preflight.direction import direction
+from dragoman.preflight.direction import direction, is_swapped
 from dragoman.preflight.start import text_checks
 from dragoman.preflight.survey import Pair, Survey, survey
 from dragoman.text.languages import COMMON_LETTERS, KNOWN, common_signs, language_of, signs
@@ -214,6 +214,21 @@ def test_a_sample_is_enough(texts: Texts, monkeypatch: pytest.MonkeyPatch) -> No
     assert sum(counted) <= 300
 
 
+@pytest.mark.parametrize("codes", [("en", "de"), ("eng_Latn", "DE-at"), ("en", "xx"), ("xx", "de")])
+def test_one_text_alone_is_swapped_or_not(texts: Texts, codes: tuple[str, str]) -> None:
+    """A hundred sentences tell it; a text without words, one of one language, and unknown languages do not."""
+    pairs = texts["test"]
+    assert is_swapped(swapped(pairs), *codes)
+    assert not is_swapped(pairs, *codes)
+    assert not is_swapped(swapped(pairs[:5]), *codes)
+    assert not is_swapped([], *codes)
+    assert not is_swapped([(src, src) for src, _ in pairs], *codes)
+    assert not is_swapped([(tgt, tgt) for _, tgt in pairs], *codes)
+    assert not is_swapped([("", tgt) for _, tgt in pairs], *codes)
+    for others in (UNKNOWN, ("", ""), ("en", "en"), ("fr", "es")):
+        assert not is_swapped(swapped(pairs), *others)
+
+
 # The tables
 
 
@@ -280,6 +295,8 @@ def test_real_text(name: str, shared_dir: Path) -> None:
     codes = REAL[name][2:]
     assert found(texts, codes) == found(texts, UNKNOWN) == []
     assert found({"train": texts["train"]}, codes) == []
+    assert is_swapped(swapped(texts["test"]), *codes)
+    assert not is_swapped(texts["test"], *codes)
     (text,) = found({"train": swapped(texts["train"])}, codes)
     assert named(text) == {"train"}
     for which in subsets(tuple(texts)):

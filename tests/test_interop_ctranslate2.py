@@ -14,7 +14,8 @@ from dragoman.bundle import Bundle
 from dragoman.config import DecodeConfig
 from dragoman.decoding import score_targets, search
 from dragoman.errors import ConversionError
-from dragoman.interop.ctranslate2 import check_folder, plan, save_folder, search_options
+from dragoman.interop.ctranslate2 import check_folder, plan, save_folder
+from dragoman.interop.ctranslate2_readme import search_options
 from dragoman.text.batching import pad_sources
 from model_variants import BASE, VARIANTS
 from tolerances import FLOAT32, INT8, LOGPROB, SAME_INT8, SHORT_WEIGHTS

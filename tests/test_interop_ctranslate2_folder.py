@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -21,9 +22,10 @@ from dragoman.interop.ctranslate2 import (
     plan,
     refused_tokenizers,
     save_folder,
-    search_options,
 )
+from dragoman.interop.ctranslate2_readme import readme, search_options
 from dragoman.model.transformer import Transformer
+from dragoman.text.sentencepiece import SentencePieceTokenizer
 from dragoman.text.tokenizer import TokenizerPair
 from dragoman.translator import Translator
 from model_variants import BASE, VARIANTS
@@ -119,16 +121,61 @@ def test_the_readme_runs_as_it_stands(
     # The likeliest of all are tokens that are never produced.
     bundle.model.output.bias.data[:4] += torch.tensor([9.0, 9.0, 9.0, 1.0])
     save_folder(bundle, tmp_path, "float32")
-    readme = (tmp_path / "README.md").read_text()
-    assert "float32" in readme
-    assert "1024 tokens" in readme
-    assert readme.endswith(bundle.card)
-    code = readme.split("```python\n")[1].split("```")[0]
+    text = (tmp_path / "README.md").read_text()
+    assert "float32" in text
+    assert "1024 tokens" in text
+    assert text.endswith(bundle.card)
+    code = text.split("```python\n")[1].split("```")[0]
     monkeypatch.chdir(tmp_path)
     exec(code, {})
     ours = Translator(bundle).translate("A sentence.").text
     assert len(ours) > 1
     assert capsys.readouterr().out == ours + "\n"
+
+
+@pytest.mark.parametrize(
+    ("kind", "joint", "needs", "absent"),
+    [
+        ("bpe", True, "ctranslate2 tokenizers`, and neither", ("dragoman", "torch")),
+        ("bpe", False, "ctranslate2 tokenizers`, and neither", ("dragoman", "torch")),
+        ("unigram", True, "ctranslate2 tokenizers`, and neither", ("dragoman", "torch")),
+        ("wordlevel", False, "ctranslate2 tokenizers`, and neither", ("dragoman", "torch")),
+        ("sentencepiece", True, "ctranslate2 sentencepiece`, and neither", ("dragoman", "torch")),
+        ("sentencepiece", False, "ctranslate2 sentencepiece`, and neither", ("dragoman", "torch")),
+        ("rules", True, "ctranslate2 dragoman`, whose", ("torch",)),
+    ],
+)
+def test_the_readme_needs_no_more_than_it_says(
+    kind: str, joint: bool, needs: str, absent: tuple[str, ...], tmp_path: Path
+) -> None:
+    bundle = make_bundle(joint, kind)
+    bundle.decode = DecodeConfig(beam_size=1, max_length=256)
+    save_folder(bundle, tmp_path)
+    text = (tmp_path / "README.md").read_text()
+    assert needs in text
+    line = "Nobody found the  empty Fähre, key 7."
+    code = text.split("```python\n")[1].split("```")[0].replace("A sentence.", line)
+    # What stands there as None cannot be imported.
+    without = f"import sys\nsys.modules.update(dict.fromkeys({absent!r}))\n"
+    done = subprocess.run(
+        [sys.executable, "-X", "utf8", "-c", without + code], cwd=tmp_path, capture_output=True, encoding="utf-8"
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    ours = Translator(bundle).translate(line).text
+    assert len(ours) > 1
+    # Of bytes at the end that make no character, which no trained model leaves there, dragoman shows fewer.
+    theirs = done.stdout.removesuffix("\n")
+    assert theirs.rstrip("\ufffd") == ours.rstrip("\ufffd") != ""
+
+
+def test_where_a_piece_names_a_language_our_own_tokenizers_find_it() -> None:
+    plain = make_bundle(kind="sentencepiece")
+    spm = plain.tokenizers.src
+    assert isinstance(spm, SentencePieceTokenizer)
+    named = SentencePieceTokenizer(spm.model, {**spm.pieces, ">>deu<<": len(spm.pieces)})
+    bundle = Bundle(plain.model, TokenizerPair(named, spm), plain.decode)
+    assert "TokenizerPair.load" not in readme(plain, "float32", None)
+    assert "TokenizerPair.load" in readme(bundle, "float32", None)
 
 
 def test_a_readme_says_where_positions_end(tmp_path: Path) -> None:

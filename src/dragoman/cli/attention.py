@@ -21,8 +21,15 @@ def attention(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="A model directory, such as runs/demo/best.")],
     sentence: Annotated[str, typer.Argument(metavar="SENTENCE", help="A sentence of the source language.")],
     output: Annotated[
-        Path, typer.Option("-o", "--output", metavar="FILE", help="A page (.html), a picture (.png, .svg) or .json.")
-    ],
+        Path | None,
+        typer.Option(
+            "-o",
+            "--output",
+            metavar="FILE",
+            help="A page (.html), a picture (.png, .svg) or .json. [attention.html; attention.png where a choice is "
+            "made for a picture; search.html with --beam]",
+        ),
+    ] = None,
     tgt: Annotated[
         str | None, typer.Option(metavar="TEXT", help="Look at this translation, not at the model's own.")
     ] = None,
@@ -49,18 +56,16 @@ def attention(
 
     \b
     Example:
-      dragoman attention runs/demo/best "The old man reads a book." -o attention.html
+      dragoman attention runs/demo/best "The old man reads a book."
       dragoman attention runs/demo/best "The old man reads a book." --head all -o heads.png
       dragoman attention runs/demo/best "The old man reads a book." --beam -o search.html
     """
-    from dragoman.visualize.figure import check_format, require_matplotlib
+    from dragoman.visualize.figure import require_matplotlib
 
-    ending = check_format(output, (".html", ".json") if beam else (".html", ".png", ".svg", ".json"))
-    is_picture = ending in (".png", ".svg")
     chosen = {"--kind": kind, "--layer": layer, "--head": head}
-    given = next((name for name, value in chosen.items() if value is not None), None)
-    if given is not None and not is_picture:
-        raise UsageError(f"{given} chooses what a picture shows; write .png or .svg, or leave it out.")
+    output = _checked_output(output, beam, next((name for name, value in chosen.items() if value is not None), None))
+    ending = output.suffix.lower()
+    is_picture = ending in (".png", ".svg")
     if beam and (tgt is not None or words):
         raise UsageError("--beam shows the search for a translation; leave out --tgt and --words.")
     if kind is not None and kind not in _KINDS:
@@ -92,6 +97,23 @@ def attention(
     else:
         _write_attention(translator, sentence, tgt, options, output, words, kind or "cross", *where)
     common.logger.info("written to %s", output)
+
+
+def _checked_output(output: Path | None, beam: bool, given: str | None) -> Path:
+    """Where to write: ``output``, or a name by what is asked for. ``given`` is an option that chooses a picture.
+
+    Raises :class:`UsageError` for an ending that cannot hold it, and for a choice that nothing shows.
+    """
+    from dragoman.visualize.figure import check_format
+
+    if beam and given is not None:
+        raise UsageError(f"{given} is for a picture of the attention, and --beam shows the search; leave one out.")
+    if output is None:
+        output = Path("search.html" if beam else "attention.html" if given is None else "attention.png")
+    ending = check_format(output, (".html", ".json") if beam else (".html", ".png", ".svg", ".json"))
+    if given is not None and ending not in (".png", ".svg"):
+        raise UsageError(f"{given} chooses what a picture shows; write .png or .svg, or leave it out.")
+    return output
 
 
 def _index(option: str, text: str | None, names: tuple[str, ...]) -> int | str | None:

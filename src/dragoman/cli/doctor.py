@@ -54,6 +54,8 @@ def doctor(
         raise UsageError("--ref needs --src: give the sentences that it translates.")
     if not target.exists():
         raise DataError(f"{target} does not exist; give a configuration file, a run directory or a model directory.")
+    # The libraries take seconds to load.
+    common.logger.info("looking at %s", target)
     common.prepare_runtime(threads)
     from dragoman.doctor.examine import Examination, counts, examine
 

@@ -49,6 +49,8 @@ def evaluate(
     Example:
       dragoman evaluate runs/demo/best --src test.en --ref test.de --metrics bleu,chrf,ter
     """
+    if output == Path("-"):
+        raise UsageError("-o keeps the translations, and standard output has the scores; give a file.")
     common.prepare_runtime(threads)
     sources, references = _read(src, ref)
     from dragoman.cli import scores as show
@@ -64,8 +66,7 @@ def evaluate(
 
         options |= {"batch_tokens": batch_tokens or BATCH_TOKENS, "n_best": 1}
         translator = Translator.load(model, device, precision)
-        if not lowercase and not translator.bundle.tokenizers.tgt.keeps_case:
-            common.logger.warning("this model writes lower case alone; --lowercase scores it without case.")
+        _warn(translator, sources, references[0], lowercase)
         outputs = _translations(translator, sources, options)
         if stream is not None:
             stream.writelines(text + "\n" for text in outputs)
@@ -94,6 +95,20 @@ def _read(src: str, ref: list[str]) -> tuple[list[str], list[list[str]]]:
                 f"{src} has {len(sources):,} lines and {path} has {len(lines):,}; give files that belong line to line."
             )
     return sources, references
+
+
+def _warn(translator: Translator, sources: list[str], references: list[str], lowercase: bool) -> None:
+    """What makes scores low for which the model cannot be blamed, said before the work."""
+    from dragoman.preflight.direction import is_swapped
+
+    bundle = translator.bundle
+    if not lowercase and not bundle.tokenizers.tgt.keeps_case:
+        common.logger.warning("this model writes lower case alone; --lowercase scores it without case.")
+    if is_swapped(list(zip(sources, references, strict=True)), bundle.src_lang, bundle.tgt_lang):
+        common.logger.warning(
+            "--src is in %s and --ref in %s, and this model translates from %s to %s; swap the two files.",
+            *(bundle.tgt_lang, bundle.src_lang, bundle.src_lang, bundle.tgt_lang),
+        )
 
 
 def _translations(translator: Translator, sources: list[str], options: dict[str, Any]) -> list[str]:

@@ -143,6 +143,9 @@ def translate(
     )
     alone = workers == 1 or lines.is_typed(file)
     size = 1 if lines.is_typed(file) else WINDOW if alone else SHARED_WINDOW
+    if lines.is_typed(file):
+        # Said first, since the libraries and the model take seconds to load.
+        common.logger.info("type a sentence a line, and Enter translates it; Ctrl-D ends.")
     common.prepare_runtime(threads if alone else None)
     several = lines.Several()
     output = None if output == Path("-") else output

@@ -16,6 +16,7 @@ from dragoman.bundle import Bundle, load_bundle
 from dragoman.config import HeldOutCorpus, HubCorpus, RunConfig
 from dragoman.configfile import load_config
 from dragoman.doctor import learning, masks, model, run
+from dragoman.doctor.saying import Say, counted
 from dragoman.errors import DataError, DragomanError
 from dragoman.model.transformer import Transformer
 from dragoman.preflight import settings, vocabulary
@@ -41,8 +42,6 @@ _SENTENCES = 16
 _RATE_TOKENS = 1024
 # Shares of the time that is left: learning by heart, then the rate.
 _HEART, _RATE = 0.5, 0.8
-
-Say = Callable[[str], None]
 
 
 @dataclass
@@ -103,7 +102,7 @@ def examine_config(config: RunConfig, made: Examination) -> None:
         torch.set_num_threads(config.train.threads)
     made.say("reading the text")
     try:
-        train, held = _texts(config)
+        train, held = _texts(config, made.say)
         most = MOST_STREAMED if isinstance(config.data.train, HubCorpus) else MOST_READ
         seen = survey(train(), held, most)
         if not any(src.strip() and tgt.strip() for src, tgt in seen.pairs()):
@@ -119,8 +118,10 @@ def examine_config(config: RunConfig, made: Examination) -> None:
         made.add("tokenizers", Finding("error", str(error)))
         return
     made.make(vocabulary_checks(tokenizers, {"training text": list(seen.pairs()), **held}))
+    made.say("cutting the sample into tokens")
     with tempfile.TemporaryDirectory(prefix="dragoman-doctor-") as folder:
-        corpus = write_corpus(seen.pairs(), tokenizers, config.data, Path(folder) / "corpus")
+        rows = counted(seen.pairs(), "cutting the sample into tokens", made.say)
+        corpus = write_corpus(rows, tokenizers, config.data, Path(folder) / "corpus")
         if not len(corpus):
             text = "every training pair is empty, too long or over the ratio; check data.train and data.max_length."
             made.add("dropped pairs", Finding("error", text))
@@ -135,12 +136,12 @@ def examine_config(config: RunConfig, made: Examination) -> None:
         _with_model(config, given, network, made)
 
 
-def _texts(config: RunConfig) -> tuple[Callable[[], Iterator[Pair]], dict[str, list[Pair]]]:
+def _texts(config: RunConfig, say: Say) -> tuple[Callable[[], Iterator[Pair]], dict[str, list[Pair]]]:
     """A reader of the training pairs, and the validation and test pairs by name."""
     data = config.data
 
     def train() -> Iterator[Pair]:
-        return read_pairs(data.train, data.dir)
+        return counted(read_pairs(data.train, data.dir), "reading the text", say)
 
     reader: Callable[[], Iterator[Pair]] = train
     held: dict[str, list[Pair]] = {}
@@ -286,6 +287,7 @@ def examine_run(folder: Path, pairs: list[Pair] | None, made: Examination) -> No
 
 def examine_model(folder: Path, pairs: list[Pair] | None, made: Examination, with_references: bool = True) -> None:
     """A model's weights, masks, tokenizers, and what it makes of ``pairs`` (without them it translates nothing)."""
+    made.say("loading the model")
     try:
         bundle = load_bundle(folder)
     except DragomanError as error:

@@ -9,12 +9,13 @@ import contextlib
 import copy
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
 
 from dragoman.config import TrainConfig
+from dragoman.doctor.saying import Often, Say
 from dragoman.model.transformer import Transformer
 from dragoman.preflight.finding import Finding
 from dragoman.text.batching import Batch
@@ -38,8 +39,6 @@ _NEXT_TRY = 0.8
 _DIVERGED = 1.4
 _RISE = 40
 _HOLD = 20
-
-Say = Callable[[str], None]
 
 
 @dataclass
@@ -90,6 +89,7 @@ def overfit(model: Transformer, batch: Batch, config: TrainConfig, seconds: floa
     rate = 0.03 * model.config.d_model**-0.5
     plain = config.changed(weight_decay=0.0, clip_norm=1.0)
     started = time.monotonic()
+    often = Often(say)
     first = last = math.inf
     made = 0
     for factor in (1.0, 0.2, _LAST_TRY):
@@ -105,8 +105,7 @@ def overfit(model: Transformer, batch: Batch, config: TrainConfig, seconds: floa
                     "ok", f"the loss of {len(batch.src)} pairs fell from {first:.2f} to {last:.2f} in {made} updates"
                 )
                 return
-            if made % 50 == 0:
-                say(f"learning one batch by heart: {made} updates, loss {last:.2f}")
+            often(f"learning one batch by heart: {made} updates, loss {last:.2f}")
             losses.append(last)
             stalled = len(losses) >= _LEAST_UPDATES and last > _STALLED * losses[-_LEAST_UPDATES // 2]
             if last == math.inf or time.monotonic() - started > seconds or (stalled and factor > _LAST_TRY):
@@ -164,6 +163,7 @@ def rate_test(
     learner.model.train()
     losses: list[float] = []
     rise, hold = _RISE, _HOLD
+    often = Often(say)
     started = time.monotonic()
     for number, batch in enumerate(batches):
         rate = _rise(number, rise, peak)
@@ -177,8 +177,7 @@ def rate_test(
             # Fewer updates where the time does not suffice.
             fitting = max(12, int(seconds / pace.seconds))
             rise, hold = min(_RISE, fitting * 2 // 3), min(_HOLD, fitting // 3)
-        if number % 20 == 0:
-            say(f"trying the learning rate: {rate:.1e}, loss {losses[-1]:.2f}")
+        often(f"trying the learning rate: {rate:.1e}, loss {losses[-1]:.2f}")
         if losses[-1] > _DIVERGED * losses[0]:
             yield Finding(
                 "warning",

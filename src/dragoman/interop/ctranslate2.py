@@ -3,7 +3,8 @@
 Its code computes nearly every model of ours: pre- and post-norm, RMS norms, any eps, rotary positions, shared
 key-value heads, gated feed-forward parts, biases or none. Positions that are added are written as a table, which
 has an end: past it CTranslate2 raises an error. What its search has and ours has not, and the other way round,
-stands in the folder's README (:func:`_readme`). Shapes: B batch, S and T lengths, L rows of a table, D ``d_model``.
+stands in the folder's README (``ctranslate2_readme.py``). Shapes: B batch, S and T lengths, L rows of a table, D
+``d_model``.
 """
 
 from __future__ import annotations
@@ -18,11 +19,11 @@ import torch
 from torch import Tensor
 
 from dragoman.bundle import Bundle, empty_model
-from dragoman.config import DecodeConfig, ModelConfig
+from dragoman.config import ModelConfig
 from dragoman.errors import ConversionError, nearest
 from dragoman.files import write_json, write_text
-from dragoman.interop.card import facts_of
 from dragoman.interop.check import judged, rounding
+from dragoman.interop.ctranslate2_readme import readme
 from dragoman.interop.format import Settings, State, computes, refusal
 from dragoman.interop.rewrite import Rewrite
 from dragoman.interop.write import ExportPlan
@@ -199,7 +200,9 @@ def save_folder(bundle: Bundle, folder: Path, quantization: str | None = None) -
     spec.save(str(folder))
     bundle.tokenizers.save(folder)
     write_json(folder / "decode.json", bundle.decode.model_dump(mode="json"))
-    write_text(folder / "README.md", _readme(bundle, tgt, quantization or "float32"))
+    # Rotary positions are computed, wherever they are.
+    rows = None if config.positions == "rotary" else config.max_length
+    write_text(folder / "README.md", readme(bundle, quantization or "float32", rows))
 
 
 def _model_options(bundle: Bundle, tokens: list[str]) -> dict[str, Any]:
@@ -214,63 +217,6 @@ def _model_options(bundle: Bundle, tokens: list[str]) -> dict[str, Any]:
         "add_source_eos": config.src_eos,
         "layer_norm_epsilon": config.norm_eps,
     }
-
-
-def search_options(decode: DecodeConfig) -> dict[str, Any]:
-    """The options of ``translate_batch`` that come nearest to our search.
-
-    The scores of ``length_norm`` none and power are ours (CTranslate2 divides by n^A too, n counting ``</s>`` where it
-    is returned); it has no gnmt norm, so n^A stands in for it. Its search ends as soon as ``beam_size · patience``
-    hypotheses have finished and ours when no open one can still win: greedy and without a norm that is the same, with
-    one it is so where ``patience`` is large.
-    """
-    options: dict[str, Any] = {"beam_size": decode.beam_size, "min_decoding_length": decode.min_length}
-    norm = 0.0 if decode.length_norm == "none" else decode.length_penalty
-    if decode.max_length is not None:
-        options["max_decoding_length"] = decode.max_length
-    return {**options, "length_penalty": norm, "return_end_token": True, "no_repeat_ngram_size": decode.no_repeat_ngram}
-
-
-def _readme(bundle: Bundle, tokens: list[str], quantization: str) -> str:
-    """How to run the folder; the block of Python works as it stands. ``tokens`` is the target vocabulary."""
-    config = bundle.model.config
-    never = sorted({config.tgt_pad_id, config.bos_id} - {config.eos_id})
-    options = {
-        **search_options(bundle.decode),
-        "disable_unk": True,
-        "suppress_sequences": [[tokens[index]] for index in never],
-    }
-    rows = bundle.model.config.max_length
-    if config.positions not in ("learned", "table"):
-        rows = max(rows, _LEAST_POSITIONS)
-    end = "" if config.positions == "rotary" else f" Its positions end after {rows} tokens, special ones included."
-    decode = bundle.decode
-    limit = f"A translation ends after {decode.max_length} tokens at the latest."
-    if decode.max_length is None:
-        limit = (
-            f"dragoman ends a translation after {decode.max_length_ratio:g} times the source's tokens and "
-            f"{decode.max_length_extra}; give max_decoding_length for a limit here (256 is CTranslate2's own)."
-        )
-    return f"""# {bundle.src_lang}-{bundle.tgt_lang} for CTranslate2
-
-A Transformer written by dragoman for CTranslate2, its weights as {quantization}.{end} In this folder:
-
-```python
-import ctranslate2
-from dragoman.text.tokenizer import TokenizerPair
-
-translator, pair = ctranslate2.Translator("."), TokenizerPair.load(".")
-source, target = pair.src.vocabulary(), {{token: index for index, token in enumerate(pair.tgt.vocabulary())}}
-rows = [[source[index] for index in ids] for ids in pair.src.encode_batch(["A sentence."])]
-results = translator.translate_batch(rows, **{options!r})
-print(*(pair.tgt.decode(target[token] for token in result.hypotheses[0]) for result in results), sep="\\n")
-```
-
-CTranslate2 divides the log-probability by n^length_penalty; it has no GNMT norm. With a length penalty its search
-ends when beam_size · patience hypotheses have finished, dragoman's when no open one can win any more. Suppressed
-tokens lose their probability to the others, in dragoman to none. {limit}
-
-{facts_of(bundle.card)}"""
 
 
 @torch.no_grad()

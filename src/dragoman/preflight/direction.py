@@ -89,6 +89,12 @@ def direction(survey: Survey, held: Mapping[str, Sequence[Pair]], src_lang: str,
     yield from _swapped([text for text in texts if not text.is_mixed], src_lang, tgt_lang)
 
 
+def is_swapped(pairs: Sequence[Pair], src_lang: str, tgt_lang: str) -> bool:
+    """Whether a text's sources are in ``tgt_lang`` and its targets in ``src_lang``; False where that cannot be told."""
+    judge = _judge(src_lang, tgt_lang)
+    return any(judge(part) for part in _thinned([Block(1, list(pairs))]))
+
+
 def _thinned(blocks: Sequence[Block]) -> list[_Part]:
     step = max(1, -(-sum(len(block.pairs) for block in blocks) // _MOST_PAIRS))
     return [_Part.of(block.start, block.pairs[::step]) for block in blocks]
