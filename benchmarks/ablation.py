@@ -40,7 +40,7 @@ VARIANTS: dict[str, list[str]] = {
     "no label smoothing": ["train.label_smoothing=0.0"],
     "rate 0.002": ["train.lr=0.002"],
     "inverse square root of the step": ["train.schedule=inverse_sqrt"],
-    "batches twice as large": ["train.batch_tokens=5120"],
+    "batches twice as large": ["train.batch_tokens=4096"],
     "d_model 192, d_ff 384": ["model.d_model=192", "model.d_ff=384"],
     "SwiGLU and RMS norm": ["model.feed_forward=swiglu", "model.norm=rms"],
 }
