@@ -150,7 +150,8 @@ def test_a_full_disk_behind_standard_output(files: list[str]) -> None:
             [COMMAND, "metrics", *files], stdout=full, stderr=subprocess.PIPE, text=True, check=False
         )
     assert result.returncode == 1
-    assert result.stderr == "dragoman: No space left on device; mend that and call the command again.\n"
+    what = "cannot write the output: No space left on device"
+    assert result.stderr == f"dragoman: {what}; make room, or choose another place.\n"
 
 
 def test_a_closed_standard_output(files: list[str]) -> None:

@@ -34,6 +34,15 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "model"
 
 
+@pytest.fixture(autouse=True)
+def _default() -> Iterator[None]:
+    """What the tests were started with may ignore SIGHUP, and what they start would inherit that."""
+    old = {number: signal.signal(number, signal.SIG_DFL) for number in ASKED}
+    yield
+    for number, handler in old.items():
+        signal.signal(number, handler)
+
+
 def start(*arguments: str | Path, before: Callable[[], object] | None = None) -> subprocess.Popen[str]:
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     return subprocess.Popen(
@@ -157,15 +166,6 @@ def test_what_a_program_of_ours_did_before_stays(number: signal.Signals) -> None
         signal.signal(number, old)
 
 
-@pytest.fixture
-def _default() -> Iterator[None]:
-    old = {number: signal.signal(number, signal.SIG_DFL) for number in ASKED}
-    yield
-    for number, handler in old.items():
-        signal.signal(number, handler)
-
-
-@pytest.mark.usefixtures("_default")
 def test_a_second_signal_does_not_disturb_the_end(tmp_path: Path) -> None:
     """``timeout`` sends its signal twice, to the command and to its group; a shell and its terminal hang up each."""
     reached = []
@@ -184,7 +184,6 @@ def test_a_second_signal_does_not_disturb_the_end(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.usefixtures("_default")
 @pytest.mark.parametrize("command", ["train", "serve"])
 def test_commands_with_an_end_of_their_own(command: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """One of several processes that train, where it waits for the others; a server, before and while it listens."""
@@ -203,7 +202,6 @@ def test_commands_with_an_end_of_their_own(command: str, monkeypatch: pytest.Mon
     assert seen == [signal.SIG_DFL, signal.SIG_DFL]
 
 
-@pytest.mark.usefixtures("_default")
 def test_a_training_in_one_process_is_like_any_command(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     def strike(*_: Any) -> Path:
         with atomic_file(tmp_path / "out"):

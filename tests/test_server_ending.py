@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import signal
+import socket
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -120,3 +122,20 @@ def test_a_second_signal_gives_up_at_once(model: Path) -> None:
             "dragoman: the server was stopped before it had answered every request; one signal lets it finish.",
         ]
         assert not any("Traceback" in line for line in server.log), "\n".join(server.log)
+
+
+def test_a_stop_does_not_wait_for_who_takes_no_answer(model: Path) -> None:
+    request = b"GET /openapi.json HTTP/1.1\r\nhost: x\r\n\r\n"
+    with serving(model, "--grace", "1.5") as server, socket.socket() as connection:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        connection.connect(("127.0.0.1", server.port))
+        connection.settimeout(1)
+        with contextlib.suppress(TimeoutError):
+            while True:  # until all that lies between them is full
+                connection.sendall(request * 100)
+        assert server.stop() == 0
+        assert server.log[-3:] == [
+            "stopping: the requests that came are finished first, for 1.5 s at most.",
+            "warning: stopping took 1.5 s: what is not finished is given up.",
+            "stopped.",
+        ]

@@ -14,9 +14,11 @@ from dragoman.server.elements import Elements
 
 # Elements whose text is no prose: of HTML those in which nothing but their own end tag is a tag, and others; drawings
 # and formulas, whose elements a slash may end.
-_RAW, _FOREIGN = ("script", "style", "textarea"), ("svg", "math")
-_KEPT = (*_RAW, "code", "pre", *_FOREIGN)
+_RAW, _FOREIGN = ("script", "style", "textarea", "iframe", "noembed", "noframes", "xmp"), ("svg", "math")
+_KEPT = (*_RAW, "plaintext", "code", "pre", *_FOREIGN)
 _RAW_END = {name: re.compile(rf"</{name}(?=[\t\n\f\r />])", re.IGNORECASE) for name in _RAW}
+# What changes how a script goes on (HTML Living Standard, 13.2.5.15 to 13.2.5.31): in a comment, a script may hold one.
+_SCRIPT = re.compile(r"<!--+>|<!--|-->|</?script(?=[\t\n\f\r />])", re.IGNORECASE)
 _NAME = re.compile(r"[A-Za-z][^\t\n\f\r />]*+")
 # A comment that is empty, and the end of any other one (HTML Living Standard, 13.2.5.43 to 13.2.5.52).
 _NO_COMMENT, _COMMENT_END = re.compile(r"<!---?>"), re.compile(r"--!?>")
@@ -69,8 +71,10 @@ def _ends_itself(name: str, tag: str) -> bool:
 
 def _end_of_element(markup: str, at: int, name: str) -> int:
     """Where an element that is kept ends, whose start tag ends at ``at``; without an end tag it reaches to the end."""
+    if name == "plaintext":
+        return len(markup)
     if name in _RAW:
-        close = _RAW_END[name].search(markup, at)
+        close = _end_of_script(markup, at) if name == "script" else _RAW_END[name].search(markup, at)
         end = -1 if close is None else _closing(markup, close.start())
         return len(markup) if end < 0 else end
     depth, foreign = 1, name in _FOREIGN
@@ -88,6 +92,22 @@ def _end_of_element(markup: str, at: int, name: str) -> int:
             depth -= 1
         at = end
     return len(markup) if depth else at
+
+
+def _end_of_script(markup: str, at: int) -> re.Match[str] | None:
+    """The end tag of a script; one inside of a comment that began a script of its own ends that."""
+    in_comment = in_inner = False
+    for found in _SCRIPT.finditer(markup, at):
+        what = found.group().lower()
+        if what == "</script" and not in_inner:
+            return found
+        if what == "<!--":
+            in_comment = True
+        elif what.endswith("-->"):
+            in_comment = in_inner = False
+        else:
+            in_inner = in_comment and what == "<script"
+    return None
 
 
 def _text(content: str, elements: Elements) -> Piece:

@@ -24,8 +24,8 @@ logger = logging.getLogger("dragoman")
 
 # Seconds between requests on an open connection; that the kernel holds in its queue of connections.
 _IDLE_SECONDS, _BACKLOG = 15, 512
-# Seconds that answers to what was given up may take.
-_ANSWER_SECONDS = 5
+# Seconds that answers to what was given up may take, and that clients have to take them.
+_ANSWER_SECONDS, _TAKE_SECONDS = 5, 1.0
 # Seconds that a thread may hold the interpreter while another waits for it: Python's 5 ms would make the thread that
 # answers wait for that of the model again and again.
 _SWITCH_SECONDS = 0.0005
@@ -109,6 +109,12 @@ async def _serve(server: uvicorn.Server, service: Service, listener: socket.sock
         service.reader.give_up()
         for model in service.catalogue.models.values():
             model.worker.give_up()
+        loop.call_later(_TAKE_SECONDS, cut_off)
+
+    def cut_off() -> None:
+        for connection in list(server.server_state.connections):
+            if connection.transport.get_write_buffer_size():
+                connection.transport.abort()
 
     def stop() -> None:
         if server.should_exit:
