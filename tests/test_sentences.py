@@ -99,9 +99,9 @@ def test_one_sentence(text: str) -> None:
 @pytest.mark.parametrize("piece", [".", ". ", "。", "...!?", ".) ", "a. ", "A.", "\n", ".\u3000", '."', "''", "! ! a"])
 def test_the_time_is_linear(piece: str) -> None:
     """Thirty thousand repeats would take half a minute if the time were quadratic."""
-    begun = time.perf_counter()
+    begun = time.process_time()
     assert "".join(split_sentences(piece * 30_000 + "x")) == piece * 30_000 + "x"
-    assert time.perf_counter() - begun < 10
+    assert time.process_time() - begun < 10
 
 
 @pytest.mark.shared

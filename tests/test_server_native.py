@@ -72,6 +72,19 @@ def test_attention_and_alignments(server: Server, translator: Translator) -> Non
     assert not {"attention", "alignment"} & set(plain)
 
 
+def test_links_of_many_sentences_are_those_of_each(server: Server, translator: Translator) -> None:
+    """Without the weights they are read from passes of several sentences."""
+    from dragoman.visualize.alignment import align, pharaoh
+
+    texts = [*LINES, "", f"{LINES[2]} {LINES[0]}"]
+    found = fine(server.post("/v1/translate", text=texts, alignments=True))["translations"]
+    shown = [one for whole in found for one in whole["sentences"]]
+    assert len(shown) == len(LINES) + 2
+    for one in shown:
+        alone = translator.translate(one["source"], attention=True)
+        assert one["alignment"] == pharaoh(align(one["source"], alone, translator.special))
+
+
 def test_prefix_constraints_and_terms(server: Server, translator: Translator) -> None:
     prefix = fine(server.post("/v1/translate", text=LINES[0], prefix="Die alte"))["translations"][0]
     assert prefix["text"] == translator.translate(LINES[0], prefix="Die alte").text

@@ -33,16 +33,21 @@ def weights_of(shape: ModelConfig, sources: int, targets: int) -> int:
 
 
 def looks_of(sentences: Sequence[Sentence], attention: bool, alignments: bool) -> Callable[[Translator], list[Look]]:
-    """What looks at translated sentences, one after the other: a forced pass for each."""
+    """What looks at translated sentences; one after the other where all weights are wanted, else many together."""
     from dragoman.visualize.alignment import align, pharaoh
 
-    def look(translator: Translator, sentence: Sentence) -> Look:
-        assert sentence.found is not None
-        found = translator.force(sentence.text, sentence.found, attention=True)
-        links = pharaoh(align(sentence.text, found, translator.special)) if alignments else None
-        return Look(links, found.attention if attention else None)
+    pairs = [(sentence.text, sentence.found) for sentence in sentences if sentence.found is not None]
+    assert len(pairs) == len(sentences)
+    if not attention:
+        linked = links_of(pairs)
+        return lambda translator: [Look(pharaoh(links)) for links in linked(translator)]
 
-    return lambda translator: [look(translator, sentence) for sentence in sentences]
+    def look(translator: Translator, text: str, translation: Translation) -> Look:
+        found = translator.force(text, translation, attention=True)
+        links = pharaoh(align(text, found, translator.special)) if alignments else None
+        return Look(links, found.attention)
+
+    return lambda translator: [look(translator, *pair) for pair in pairs]
 
 
 def links_of(pairs: Sequence[tuple[str, Translation]]) -> Callable[[Translator], list[list[tuple[int, int]]]]:
