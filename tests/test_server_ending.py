@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import resource
 import signal
 import socket
 import time
@@ -124,18 +125,40 @@ def test_a_second_signal_gives_up_at_once(model: Path) -> None:
         assert not any("Traceback" in line for line in server.log), "\n".join(server.log)
 
 
+def memory(server: Server) -> int:
+    """Bytes of the server that are in memory."""
+    pages = Path(f"/proc/{server.process.pid}/statm").read_text().split()[1]
+    return int(pages) * resource.getpagesize()
+
+
 def test_a_stop_does_not_wait_for_who_takes_no_answer(model: Path) -> None:
+    """Nor do requests that are sent on and on while no answer is taken gather in memory."""
     request = b"GET /openapi.json HTTP/1.1\r\nhost: x\r\n\r\n"
     with serving(model, "--grace", "1.5") as server, socket.socket() as connection:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         connection.connect(("127.0.0.1", server.port))
         connection.settimeout(1)
+        server.get("/openapi.json")
+        before = memory(server)
         with contextlib.suppress(TimeoutError):
             while True:  # until all that lies between them is full
                 connection.sendall(request * 100)
+        assert memory(server) - before < 200 << 20
         assert server.stop() == 0
         assert server.log[-3:] == [
             "stopping: the requests that came are finished first, for 1.5 s at most.",
             "warning: stopping took 1.5 s: what is not finished is given up.",
             "stopped.",
         ]
+
+
+def test_many_requests_that_come_at_once_are_all_answered(server: Server) -> None:
+    request = b"GET /health HTTP/1.1\r\nhost: x\r\n\r\n"
+    with server.connect() as connection:
+        for _ in range(2):
+            connection.sendall(request * 3000)
+            found = b""
+            while found.count(b"HTTP/1.1 200 OK") < 3000 or not found.endswith(b"}"):
+                more = connection.recv(1 << 20)
+                assert more, found[-200:]
+                found += more

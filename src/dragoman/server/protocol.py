@@ -165,6 +165,9 @@ class PatientProtocol(HttpToolsProtocol):
     def on_response_complete(self) -> None:
         """An answer is written; where the connection ends with it, its last bytes have the same time."""
         super().on_response_complete()
+        if self.pipeline:
+            # uvicorn reads on with each answer, though thousands of requests may come at once and wait in memory.
+            self.flow.pause_reading()
         if self.transport.is_closing():
             self._wait_for_reader()
 
