@@ -34,7 +34,7 @@ VARIANTS: dict[str, list[str]] = {
     "no average of the weights": ["train.ema=0"],
     "the last 5 checkpoints averaged": ["train.ema=0", "train.average_last=5", "train.save_every=150"],
     "post-norm": ["model.norm_first=false", "model.final_norm=false"],
-    "rotary positions": ["model.positions=rotary"],
+    "sinusoids added to the embeddings": ["model.positions=sinusoidal"],
     "embeddings tied in the decoder alone": ["model.tie_embeddings=decoder", "tokenizer.joint=false"],
     "dropout 0.1": ["model.dropout=0.1"],
     "no label smoothing": ["train.label_smoothing=0.0"],
